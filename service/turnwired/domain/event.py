@@ -1,0 +1,277 @@
+"""The entries of a run's log. The log is the truth: streams, reloads, traces and telemetry are folds over it.
+
+Durations are nanoseconds. ``DELTA_EVENTS`` may be sent before they are durable; every other event is stored first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from turnwired.domain.failure import Failure, Reason
+from turnwired.domain.generation import FinishReason
+from turnwired.domain.message import Message, Part, ToolResult, ToolResultStatus
+from turnwired.domain.outcome import Outcome
+from turnwired.domain.policy import EffectivePolicy
+from turnwired.domain.tool import ToolRef
+from turnwired.domain.usage import Cost, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSelection:
+    """A model of a configured provider. ``provider_options_json`` is a JSON object the contract does not know."""
+
+    provider: str
+    model: str
+    provider_options_json: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """Where to find a run in a tracing backend: lower-case hex, 32 and 16 digits; empty when not traced."""
+
+    trace_id: str = ""
+    span_id: str = ""
+
+
+class IterationKind(StrEnum):
+    """Why a model call is made."""
+
+    STEP = "STEP"
+    SYNTHESIS = "SYNTHESIS"
+    STRUCTURED_OUTPUT = "STRUCTURED_OUTPUT"
+
+
+# --- deltas: sent at once, stored in batches -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """Text of the answer, to append to a part."""
+
+    part_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """Text of the model's reasoning, to append to a part."""
+
+    part_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallArgumentsDelta:
+    """A fragment of tool arguments; not valid JSON by itself."""
+
+    call_id: str
+    fragment: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallProgressed:
+    """A running tool reports progress, in units of the tool."""
+
+    call_id: str
+    progress: float
+    total: float | None = None
+    message: str = ""
+
+
+# --- milestones: durable before they are sent or acted on -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartFinished:
+    """A part of the assistant message is complete; equal to what its deltas add up to."""
+
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """First event of every run."""
+
+    run_id: str
+    agent_id: str
+    agent_revision: int
+    model: ModelSelection
+    effective_policy: EffectivePolicy
+    tool_names: tuple[str, ...]
+    session_id: str | None = None
+    parent_run_id: str | None = None
+    input_message_ids: tuple[str, ...] = ()
+    trace_context: TraceContext = field(default_factory=TraceContext)
+
+
+@dataclass(frozen=True, slots=True)
+class IterationStarted:
+    """A model call begins. ``max_output_tokens`` is None when left to the provider."""
+
+    kind: IterationKind
+    model: ModelSelection
+    span_id: str = ""
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFinished:
+    """A model call ended. Its tools may still run: this is not the run's end."""
+
+    finish_reason: FinishReason
+    provider_finish_reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
+    duration_ns: int = 0
+    time_to_first_token_ns: int | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRetryScheduled:
+    """A model call failed before any output and will be tried again after ``delay_ns``."""
+
+    attempt: int
+    delay_ns: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted:
+    """The model began to call a tool. ``tool`` is None and ``requested_name`` set when no tool has the name."""
+
+    call_id: str
+    tool: ToolRef | None
+    requested_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallArgumentsFinished:
+    """The arguments are complete. This is no proof of execution."""
+
+    call_id: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallExecuting:
+    """The tool is about to be invoked: durable before it runs."""
+
+    call_id: str
+    attempt: int = 1
+    span_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallFinished:
+    """The tool call settled, exactly once per call."""
+
+    result: ToolResult
+    duration_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that does not end the run but should be seen."""
+
+    reason: Reason
+    message: str
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """Usage and cost of one model."""
+
+    model: ModelSelection
+    usage: Usage
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallTrace:
+    """What became of one tool call, whole."""
+
+    call_id: str
+    tool: ToolRef | None
+    requested_name: str
+    arguments_json: str
+    status: ToolResultStatus
+    result: ToolResult | None = None
+    duration_ns: int = 0
+    span_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IterationTrace:
+    """What one iteration did: the assistant parts it produced, its calls in the model's order, usage and timing."""
+
+    iteration: int
+    kind: IterationKind
+    finish_reason: FinishReason | None
+    provider_finish_reason: str = ""
+    parts: tuple[Part, ...] = ()
+    tool_calls: tuple[ToolCallTrace, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
+    failure: Failure | None = None
+    attempts: int = 1
+    duration_ns: int = 0
+    time_to_first_token_ns: int | None = None
+    span_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTrace:
+    """What each iteration of a run did, in order."""
+
+    iterations: tuple[IterationTrace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """Last event of every run, exactly once. ``trace`` is set on every outcome but ANSWERED, or when asked for."""
+
+    outcome: Outcome
+    message: Message | None = None
+    structured_output_json: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
+    model_usage: tuple[ModelUsage, ...] = ()
+    iteration_count: int = 0
+    tool_call_count: int = 0
+    trace: RunTrace | None = None
+
+
+Event = (
+    TextDelta
+    | ReasoningDelta
+    | ToolCallArgumentsDelta
+    | ToolCallProgressed
+    | PartFinished
+    | RunStarted
+    | IterationStarted
+    | IterationFinished
+    | IterationRetryScheduled
+    | ToolCallStarted
+    | ToolCallArgumentsFinished
+    | ToolCallExecuting
+    | ToolCallFinished
+    | Notice
+    | RunFinished
+)
+
+DELTA_EVENTS = (TextDelta, ReasoningDelta, ToolCallArgumentsDelta, ToolCallProgressed)
+"""May be sent before they are durable: losing the tail of them in a crash loses no decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event with its place in the log. ``sequence`` is dense from 1; ``time_ns`` is Unix time."""
+
+    sequence: int
+    time_ns: int
+    iteration: int
+    event: Event
