@@ -21,11 +21,13 @@ from turnwired.codec.messages import encode_message
 from turnwired.codec.runs import encode_run
 from turnwired.context.prompt import Prompt
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
-from turnwired.domain.event import IterationStarted, RunFinished, ToolCallExecuting
+from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import ResponseIdentified
 from turnwired.domain.message import Message
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState, TurnSpec
+from turnwired.domain.trace import RunTrace
 from turnwired.engine.log import Level, RunLog, level_of, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.policy.bounds import Bounds
@@ -50,6 +52,7 @@ from turnwired.turn.facts import (
     ToolResolved,
 )
 from turnwired.turn.machine import TurnMachine
+from turnwired.turn.trace import TraceFold
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +89,7 @@ class Execution:
         self._tool_scopes: dict[str, anyio.CancelScope] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._trace = TraceFold()
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -110,6 +114,10 @@ class Execution:
         # The run is settled and stored, or cannot be: either way nothing of it may go on.
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
+
+    def trace(self) -> RunTrace:
+        """What the run did so far."""
+        return self._trace.trace()
 
     def cancel(self, failure: Failure) -> None:
         """Ask the run to stop. Idempotent; a settled run stays as it is."""
@@ -144,6 +152,9 @@ class Execution:
     def _emit(self, emitted: Emitted) -> None:
         event = emitted.event
         time_ns = now_ns()
+        if type(event) is TextDelta:  # the hot path: nothing below matters to it
+            self._log.append(emitted.iteration, event, time_ns)
+            return
         telemetry = self._prepared.telemetry
         match event:
             case IterationStarted():
@@ -155,6 +166,8 @@ class Execution:
                 span_id = telemetry.tool_started(event.call_id, name)
                 event = replace(event, span_id=span_id) if span_id else event
             case RunFinished():
+                if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
+                    event = replace(event, trace=self._trace.trace())
                 self._run = replace(
                     self._run,
                     state=RunState.SETTLED,
@@ -169,6 +182,7 @@ class Execution:
                 pass
         self._log.append(emitted.iteration, event, time_ns)
         if level_of(event) is not Level.DELTA:
+            self._trace.add(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
             telemetry.event(emitted.iteration, time_ns, event)
 
     def _perform(self, effect: Effect) -> None:

@@ -63,6 +63,9 @@ class TraceFold:
             case ToolCallStarted():
                 call = ToolCall(event.call_id, event.tool or unknown_tool(event.requested_name), "")
                 trace = ToolCallTrace(logged.iteration, call, requested_name=event.requested_name)
+                asking = self._iterations.get(logged.iteration)
+                if asking is not None:
+                    asking.parts.append(Part(event.call_id, call))
                 self._calls[event.call_id] = self._begin(logged, trace)
             case ToolCallArgumentsFinished() | ToolCallExecuting():
                 self._fold_call(event.call_id, logged)
@@ -122,6 +125,11 @@ class TraceFold:
         match logged.event:
             case ToolCallArgumentsFinished(_, arguments_json):
                 trace = replace(trace, call=replace(trace.call, arguments_json=arguments_json))
+                asking = self._iterations.get(trace.iteration)
+                if asking is not None:
+                    asking.parts[:] = [
+                        Part(call_id, trace.call) if part.part_id == call_id else part for part in asking.parts
+                    ]
             case ToolCallExecuting() as executing:
                 trace = replace(
                     trace,
