@@ -102,7 +102,7 @@ class RunLog:
         if level is Level.DELTA:
             if not self._blockers:
                 self.visible = sequence
-                self._wake()
+                self.wake()
             if self._pending_bytes >= FLUSH_BYTES:
                 self._kick.set()
             elif self._timer is None and not self._urgent:
@@ -180,7 +180,8 @@ class RunLog:
             self._levels.popleft()
             self._base += 1
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let every reader look again."""
         for wake in self._wakes:
             wake()
 
@@ -202,7 +203,7 @@ class RunLog:
                 if not future.done():
                     future.set_result(None)
             self._drained.clear()
-        self._wake()
+        self.wake()
 
     async def flushed(self, sequence: int) -> None:
         """Return when ``sequence`` is durable. Raises the StoreError that ended the log."""
