@@ -17,8 +17,9 @@ from typing import TypeVar
 import anyio
 import anyio.abc
 
-from turnwired.codec.messages import encode_message
-from turnwired.codec.runs import encode_run
+from turnwired.codec.frame import Visibility
+from turnwired.codec.message import encode_message
+from turnwired.codec.run import encode_run
 from turnwired.context.prompt import Prompt
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
@@ -28,7 +29,7 @@ from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState, TurnSpec
 from turnwired.domain.trace import RunTrace
-from turnwired.engine.log import Level, RunLog, level_of, now_ns
+from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.ports import Wiring
 from turnwired.policy.bounds import Bounds
 from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
@@ -181,7 +182,7 @@ class Execution:
             case _:
                 pass
         self._log.append(emitted.iteration, event, time_ns)
-        if level_of(event) is not Level.DELTA:
+        if visibility_of(event) is not Visibility.DELTA:
             self._trace.add(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
             telemetry.event(emitted.iteration, time_ns, event)
 

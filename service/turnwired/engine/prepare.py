@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from turnwired.codec.messages import decode_message
+from turnwired.codec.message import decode_message
 from turnwired.context.prompt import EncodedMessages, Prompt
 from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, StoreError, TurnwireError
 from turnwired.domain.failure import Failure, FailurePhase, Reason

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import anyio
 import anyio.abc
 
-from turnwired.codec.runs import decode_input_ids, encode_spec
+from turnwired.codec.frame import Visibility
+from turnwired.codec.run import decode_turn, encode_turn
 from turnwired.domain.errors import Fenced, NotFound, StoreError, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
@@ -25,7 +26,7 @@ from turnwired.domain.trace import RunTrace
 from turnwired.engine.execution import Execution, stored_message
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
 from turnwired.engine.ids import new_message_id, new_run_id
-from turnwired.engine.log import Level, RunLog, now_ns
+from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_orphan, settle_unfinished
@@ -147,7 +148,7 @@ class Engine:
             digest=spec.digest,
             labels=spec.labels,
             input=tuple(stored_message(message, run.create_time_ns) for message in input_),
-            spec=encode_spec(spec, tuple(message.message_id for message in input_)),
+            spec=encode_turn(replace(spec, input=tuple(input_))),
         )
 
     async def _execute(
@@ -209,7 +210,7 @@ class Engine:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    async def follow(self, caller: Caller, run_id: str, cursor: Cursor, level: Level, send: Send) -> None:
+    async def follow(self, caller: Caller, run_id: str, cursor: Cursor, level: Visibility, send: Send) -> None:
         """Send frames of a run's log from the cursor to the run's end. Raises RequestError or StoreError."""
         live = self._live.get(run_id)
         if live is not None and live.caller.tenant == caller.tenant:
@@ -297,7 +298,8 @@ class Engine:
         return stored
 
     def _input_ids(self, stored: StoredRun) -> tuple[str, ...]:
-        return decode_input_ids(stored.spec)
+        spec = decode_turn(stored.spec, Caller(tenant=stored.tenant))
+        return tuple(message.message_id for message in spec.input)
 
     async def _heartbeat(self) -> None:
         while True:
