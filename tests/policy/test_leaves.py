@@ -158,8 +158,8 @@ def test_a_leaf_that_is_not_enforced_is_refused(leaf: Leaf, data: st.DataObject)
 @pytest.mark.parametrize(
     "policy",
     [
-        Policy(budget=BudgetPolicy(max_run_cost=Cost("USD", 1))),
-        Policy(budget=BudgetPolicy(max_run_tokens=LimitMode.UNBOUNDED)),
+        Policy(budget=BudgetPolicy(max_cost=Cost("USD", 1))),
+        Policy(budget=BudgetPolicy(max_total_tokens=LimitMode.UNBOUNDED)),
         Policy(approval=ApprovalPolicy(auto_approve=False)),
         Policy(completion=CompletionPolicy(mode=CompletionMode.REQUIRE_TEXT_AFTER_TOOLS)),
         Policy(tool=ToolPolicy(argument_validation=ArgumentValidation.LENIENT)),
@@ -228,7 +228,7 @@ def test_a_value_written_as_text_reads_back_as_the_same_value(leaf: Leaf, data: 
         ("timeout.run", "Unbounded", LimitMode.UNBOUNDED),
         ("loop.max_steps", "runtime_default", LimitMode.RUNTIME_DEFAULT),
         ("tool.argument_validation", "strict", ArgumentValidation.STRICT),
-        ("budget.max_run_cost", "0.25 USD", Cost("USD", 250_000_000)),
+        ("budget.max_cost", "0.25 USD", Cost("USD", 250_000_000)),
         ("output.reasoning_effort", "unbounded", "unbounded"),
     ],
 )

@@ -135,8 +135,8 @@ class OutputPolicy:
 class BudgetPolicy:
     """What may be spent, per run, per session, and per tenant and day."""
 
-    max_run_tokens: CountLimit | None = None
-    max_run_cost: CostLimit | None = None
+    max_total_tokens: CountLimit | None = None
+    max_cost: CostLimit | None = None
     max_session_tokens: CountLimit | None = None
     max_session_cost: CostLimit | None = None
     max_tenant_day_tokens: CountLimit | None = None
