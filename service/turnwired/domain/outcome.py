@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from turnwired.domain.failure import Failure
+from turnwired.domain.failure import Failure, Reason
 
 
 class OutcomeKind(StrEnum):
@@ -43,3 +44,12 @@ class Outcome:
     limit_trip: LimitTrip | None = None
     recoverable: bool = False
     partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that does not end the run but should be seen."""
+
+    reason: Reason
+    message: str
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from turnwired.domain.event import ModelSelection, TraceContext
+from turnwired.domain.model import ModelSelection, TraceContext
 from turnwired.domain.policy import EffectivePolicy
 from turnwired.domain.usage import Cost, Usage
 from turnwired.policy.bounds import Bounds
