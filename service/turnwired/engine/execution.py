@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import anyio
@@ -28,6 +28,7 @@ from turnwired.domain.generation import ResponseIdentified
 from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState, TurnSpec
+from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import RunTrace
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.ports import Wiring
@@ -72,6 +73,7 @@ class Prepared:
     prompt: Prompt | None
     telemetry: RunTelemetry
     failure: Failure | None = None
+    provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 class Execution:
@@ -289,11 +291,13 @@ class Execution:
             model=self._run.model.model if self._run.model is not None else "",
             messages=prompt.messages(),
             tools=prompt.tools if offer else b"",
-            tool_choice=prepared.spec.tools.choice,
+            # A forced choice holds for the first iteration only: later it would never let the model answer.
+            tool_choice=prepared.spec.tools.choice if effect.iteration == 1 else ToolChoice(),
             offered=prompt.offered if offer else (),
             parallel_tool_calls=False if bounds.max_parallel_calls == 1 else None,
             max_output_tokens=effect.max_output_tokens,
             reasoning_effort=bounds.reasoning_effort,
+            provider_options=prepared.provider_options,
             headers=prepared.telemetry.headers_for_model(effect.iteration),
             limits=CallLimits(
                 total=bounds.iteration_timeout,

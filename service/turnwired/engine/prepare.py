@@ -6,6 +6,7 @@ PREPARATION, so that a run that was accepted always settles.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -166,6 +167,7 @@ class Preparer:
             prompt=prompt,
             telemetry=telemetry,
             failure=failure,
+            provider_options=_options(resolved.model),
         )
         return prepared, setup
 
@@ -199,3 +201,8 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
 
 def _failure(reason: Reason, message: str) -> Failure:
     return Failure(FailurePhase.PREPARATION, reason, message)
+
+
+def _options(model: ModelSelection) -> Mapping[str, object]:
+    options: object = json.loads(model.provider_options_json) if model.provider_options_json else {}
+    return options if isinstance(options, dict) else {}  # the request was checked: it is an object

@@ -33,6 +33,7 @@ from turnwired.engine.recovery import read_log, run_of, settle_orphan, settle_un
 from turnwired.providers.port import ProviderInfo
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
+from turnwired.turn.facts import DeadlineReached
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import trace_of
 
@@ -268,6 +269,13 @@ class Engine:
         live = self._live.get(run_id)
         if live is not None:
             self._cancel(live, failure)
+
+    def deadline_reached(self, run_id: str) -> None:
+        """The deadline of the call that started the run is over, and the run was to end with it."""
+        live = self._live.get(run_id)
+        if live is not None and live.execution is not None:
+            elapsed = (now_ns() - live.run.create_time_ns) / 1e9
+            live.execution.feed(DeadlineReached("deadline", elapsed))
 
     def _cancel(self, live: _Live, failure: Failure) -> None:
         if live.execution is not None:
