@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, cast
+from operator import attrgetter
+from typing import Any
 
 from turnwired.domain.policy import (
     ApprovalPolicy,
@@ -295,6 +296,9 @@ LEAVES: tuple[Leaf, ...] = (
 LEAF: Mapping[str, Leaf] = {leaf.path: leaf for leaf in LEAVES}
 """The leaves by path."""
 
+_GETTERS = {leaf.path: attrgetter(leaf.path) for leaf in LEAVES}
+_PARTS = {leaf.path: (leaf.section, leaf.name) for leaf in LEAVES}
+
 SECTIONS: Mapping[str, type[Any]] = {
     "loop": LoopPolicy,
     "tool": ToolPolicy,
@@ -311,18 +315,16 @@ SECTIONS: Mapping[str, type[Any]] = {
 
 def value_at(policy: Policy, leaf: Leaf) -> LeafValue | None:
     """The value of a leaf, or None when this policy leaves it unset (no rules and an empty map are unset)."""
-    value = getattr(getattr(policy, leaf.section), leaf.name)
-    if leaf.kind in (LeafKind.RULES, LeafKind.COUNT_MAP) and not value:
-        return None
-    return cast(LeafValue | None, value)
+    value: LeafValue | None = _GETTERS[leaf.path](policy)
+    return None if value in ((), {}) else value
 
 
 def policy_of(values: Mapping[str, LeafValue]) -> Policy:
     """The policy that sets exactly these leaves, by path. Raises KeyError for a path that is no leaf."""
     sections: dict[str, dict[str, LeafValue]] = {}
     for path, value in values.items():
-        leaf = LEAF[path]
-        sections.setdefault(leaf.section, {})[leaf.name] = value
+        section, name = _PARTS[path]
+        sections.setdefault(section, {})[name] = value
     return Policy(**{name: SECTIONS[name](**members) for name, members in sections.items()})
 
 
