@@ -131,11 +131,13 @@ class IterationFinished:
 
 @dataclass(frozen=True, slots=True)
 class IterationRetryScheduled:
-    """A model call failed before any output and will be tried again after ``delay_ns``."""
+    """A model call failed before any output and will be tried again after ``delay_ns``. Its usage counts, where told."""
 
     attempt: int
     delay_ns: int
     failure: Failure
+    usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)
