@@ -17,6 +17,7 @@ class ToolSource(StrEnum):
     GRPC = "GRPC"
     HOST = "HOST"
     OPERATOR = "OPERATOR"
+    AGENT = "AGENT"
 
 
 @dataclass(frozen=True, slots=True)
