@@ -19,7 +19,7 @@ from turnwire.v1 import (
     usage_pb2,
 )
 from turnwired.domain.errors import CodecError
-from turnwired.domain.event import IterationKind
+from turnwired.domain.model import IterationKind
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Role, ToolResultStatus

@@ -46,6 +46,7 @@ from turnwired.codec.values import (
 from turnwired.domain import event as domain
 from turnwired.domain.errors import CodecError
 from turnwired.domain.event import Event, LoggedEvent
+from turnwired.domain.outcome import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -197,7 +198,7 @@ def _call_finished(event: domain.ToolCallFinished, out: event_pb2.RunEvent) -> N
         duration_to_pb(event.duration_ns, finished.duration)
 
 
-def _notice(event: domain.Notice, out: event_pb2.RunEvent) -> None:
+def _notice(event: Notice, out: event_pb2.RunEvent) -> None:
     notice_to_pb(event, out.notice)
 
 
@@ -233,7 +234,7 @@ _ENCODERS: Final[Mapping[type, Callable[[Any, event_pb2.RunEvent], None]]] = {
     domain.ToolCallArgumentsFinished: _arguments_finished,
     domain.ToolCallExecuting: _executing,
     domain.ToolCallFinished: _call_finished,
-    domain.Notice: _notice,
+    Notice: _notice,
     domain.RunFinished: _run_finished,
 }
 
