@@ -22,7 +22,7 @@ from turnwired.domain.event import (
 from turnwired.domain.message import Part, ToolCall
 from turnwired.domain.outcome import Notice
 from turnwired.domain.trace import AttemptTrace, IterationTrace, RunTrace, ToolCallTrace, TraceEntry
-from turnwired.domain.usage import Cost, sum_cost, sum_usage
+from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
 from turnwired.turn.history import unknown_tool
 
 
@@ -58,6 +58,9 @@ class TraceFold:
             case ToolCallStarted():
                 call = ToolCall(event.call_id, event.tool or unknown_tool(event.requested_name), "")
                 trace = ToolCallTrace(logged.iteration, call, requested_name=event.requested_name)
+                asking = self._iterations.get(logged.iteration)
+                if asking is not None:
+                    asking.parts.append(Part(event.call_id, call))
                 self._calls[event.call_id] = self._begin(logged, trace)
             case ToolCallArgumentsFinished() | ToolCallExecuting():
                 self._fold_call(event.call_id, logged)
@@ -83,12 +86,14 @@ class TraceFold:
             case PartFinished(part):
                 opened.parts.append(part)
             case IterationRetryScheduled() as retry:
-                failed = AttemptTrace(retry.attempt, retry.failure, retry.delay_ns, retry.usage)
+                failed = AttemptTrace(
+                    retry.attempt, retry.failure, retry.delay_ns, None if retry.usage == Usage() else retry.usage
+                )
                 trace = replace(
                     trace,
                     failed_attempts=(*trace.failed_attempts, failed),
                     attempt_count=retry.attempt + 1,
-                    usage=sum_usage([trace.usage] if retry.usage is None else [trace.usage, retry.usage]),
+                    usage=sum_usage([trace.usage, retry.usage]),
                     cost=_sum(trace.cost, retry.cost),
                 )
             case IterationFinished() as finished:
@@ -117,6 +122,11 @@ class TraceFold:
         match logged.event:
             case ToolCallArgumentsFinished(_, arguments_json):
                 trace = replace(trace, call=replace(trace.call, arguments_json=arguments_json))
+                asking = self._iterations.get(trace.iteration)
+                if asking is not None:
+                    asking.parts[:] = [
+                        Part(call_id, trace.call) if part.part_id == call_id else part for part in asking.parts
+                    ]
             case ToolCallExecuting() as executing:
                 trace = replace(
                     trace,
