@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from turnwired.domain.event import Event, ModelSelection, TraceContext
+from turnwired.domain.event import Event
+from turnwired.domain.model import ModelSelection, TraceContext
 from turnwired.domain.tool import Tool
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnwired.domain.event import Event, IterationKind, RunFinished
+from turnwired.domain.event import Event, RunFinished
+from turnwired.domain.model import IterationKind
 from turnwired.domain.message import Message
 
 
