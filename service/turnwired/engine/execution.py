@@ -239,25 +239,29 @@ class Execution:
 
     async def _call_model(self, effect: CallModel, barrier: int) -> None:
         loop = asyncio.get_running_loop()
+        telemetry = self._prepared.telemetry
         with anyio.CancelScope() as scope:
             self._model_scope = scope
             await self._log.flushed(barrier)
             started = loop.time()
             first: float | None = None
+            reads = 0
             iteration, attempt = effect.iteration, effect.attempt
             try:
                 provider, request = self._request(effect)
                 async with aclosing(provider.generate(request)) as batches:
                     async for items in batches:
+                        reads += 1
                         if first is None and items:
                             first = loop.time()
                         for item in items:
                             if type(item) is ResponseIdentified:
-                                self._prepared.telemetry.response_identified(iteration, item.response_id, item.model)
+                                telemetry.response_identified(iteration, item.response_id, item.model)
                         self.feed(ModelProduced(iteration, attempt, tuple(items)))
                         if self._log.backlogged:
                             await self._log.drained()
             except ProviderError as error:
+                telemetry.output_chunks(iteration, reads)
                 self.feed(
                     ModelFailed(
                         iteration,
@@ -272,6 +276,7 @@ class Execution:
                 failure = Failure(FailurePhase.MODEL, Reason.PROVIDER_REJECTED, error.message, iteration=iteration)
                 self.feed(ModelFailed(iteration, attempt, failure))
             else:
+                telemetry.output_chunks(iteration, reads)
                 self.feed(
                     ModelEnded(
                         iteration,
