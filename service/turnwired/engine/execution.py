@@ -9,24 +9,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import anyio
 import anyio.abc
 
-from turnwired.codec.messages import encode_message
-from turnwired.codec.runs import encode_run
+from turnwired.codec.frame import Visibility
+from turnwired.codec.message import encode_message
+from turnwired.codec.run import encode_run
 from turnwired.context.prompt import Prompt
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
-from turnwired.domain.event import IterationStarted, RunFinished, ToolCallExecuting
+from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import ResponseIdentified
 from turnwired.domain.message import Message
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState, TurnSpec
-from turnwired.engine.log import Level, RunLog, level_of, now_ns
+from turnwired.domain.tool import ToolChoice
+from turnwired.domain.trace import RunTrace
+from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.ports import Wiring
 from turnwired.policy.bounds import Bounds
 from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
@@ -50,6 +54,7 @@ from turnwired.turn.facts import (
     ToolResolved,
 )
 from turnwired.turn.machine import TurnMachine
+from turnwired.turn.trace import TraceFold
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +73,7 @@ class Prepared:
     prompt: Prompt | None
     telemetry: RunTelemetry
     failure: Failure | None = None
+    provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 class Execution:
@@ -86,6 +92,7 @@ class Execution:
         self._tool_scopes: dict[str, anyio.CancelScope] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._trace = TraceFold()
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -110,6 +117,10 @@ class Execution:
         # The run is settled and stored, or cannot be: either way nothing of it may go on.
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
+
+    def trace(self) -> RunTrace:
+        """What the run did so far."""
+        return self._trace.trace()
 
     def cancel(self, failure: Failure) -> None:
         """Ask the run to stop. Idempotent; a settled run stays as it is."""
@@ -144,6 +155,9 @@ class Execution:
     def _emit(self, emitted: Emitted) -> None:
         event = emitted.event
         time_ns = now_ns()
+        if type(event) is TextDelta:  # the hot path: nothing below matters to it
+            self._log.append(emitted.iteration, event, time_ns)
+            return
         telemetry = self._prepared.telemetry
         match event:
             case IterationStarted():
@@ -155,6 +169,8 @@ class Execution:
                 span_id = telemetry.tool_started(event.call_id, name)
                 event = replace(event, span_id=span_id) if span_id else event
             case RunFinished():
+                if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
+                    event = replace(event, trace=self._trace.trace())
                 self._run = replace(
                     self._run,
                     state=RunState.SETTLED,
@@ -168,7 +184,8 @@ class Execution:
             case _:
                 pass
         self._log.append(emitted.iteration, event, time_ns)
-        if level_of(event) is not Level.DELTA:
+        if visibility_of(event) is not Visibility.DELTA:
+            self._trace.add(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
             telemetry.event(emitted.iteration, time_ns, event)
 
     def _perform(self, effect: Effect) -> None:
@@ -222,25 +239,29 @@ class Execution:
 
     async def _call_model(self, effect: CallModel, barrier: int) -> None:
         loop = asyncio.get_running_loop()
+        telemetry = self._prepared.telemetry
         with anyio.CancelScope() as scope:
             self._model_scope = scope
             await self._log.flushed(barrier)
             started = loop.time()
             first: float | None = None
+            reads = 0
             iteration, attempt = effect.iteration, effect.attempt
             try:
                 provider, request = self._request(effect)
                 async with aclosing(provider.generate(request)) as batches:
                     async for items in batches:
+                        reads += 1
                         if first is None and items:
                             first = loop.time()
                         for item in items:
                             if type(item) is ResponseIdentified:
-                                self._prepared.telemetry.response_identified(iteration, item.response_id, item.model)
+                                telemetry.response_identified(iteration, item.response_id, item.model)
                         self.feed(ModelProduced(iteration, attempt, tuple(items)))
                         if self._log.backlogged:
                             await self._log.drained()
             except ProviderError as error:
+                telemetry.output_chunks(iteration, reads)
                 self.feed(
                     ModelFailed(
                         iteration,
@@ -255,6 +276,7 @@ class Execution:
                 failure = Failure(FailurePhase.MODEL, Reason.PROVIDER_REJECTED, error.message, iteration=iteration)
                 self.feed(ModelFailed(iteration, attempt, failure))
             else:
+                telemetry.output_chunks(iteration, reads)
                 self.feed(
                     ModelEnded(
                         iteration,
@@ -274,11 +296,13 @@ class Execution:
             model=self._run.model.model if self._run.model is not None else "",
             messages=prompt.messages(),
             tools=prompt.tools if offer else b"",
-            tool_choice=prepared.spec.tools.choice,
+            # A forced choice holds for the first iteration only: later it would never let the model answer.
+            tool_choice=prepared.spec.tools.choice if effect.iteration == 1 else ToolChoice(),
             offered=prompt.offered if offer else (),
             parallel_tool_calls=False if bounds.max_parallel_calls == 1 else None,
             max_output_tokens=effect.max_output_tokens,
             reasoning_effort=bounds.reasoning_effort,
+            provider_options=prepared.provider_options,
             headers=prepared.telemetry.headers_for_model(effect.iteration),
             limits=CallLimits(
                 total=bounds.iteration_timeout,

@@ -98,12 +98,12 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """What ListRuns asks for. None: any."""
+    """What ListRuns asks for. None or empty: any."""
 
     tenant: str
     session_id: str | None = None
     agent_id: str | None = None
-    state: RunState | None = None
+    states: tuple[RunState, ...] = ()
     parent_run_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
