@@ -47,7 +47,9 @@ def generate(out: Path) -> None:
 
 def generated_files(package: Path) -> dict[str, bytes]:
     """Content of the generated files in a package directory, by name."""
-    return {path.name: path.read_bytes() for path in sorted(package.glob("*")) if path.name.endswith(SUFFIXES)}
+    return {
+        path.name: path.read_bytes() for path in sorted(package.glob("*")) if path.name.endswith(SUFFIXES)
+    }
 
 
 def has_services(stub: bytes) -> bool:
@@ -67,7 +69,9 @@ def wanted() -> dict[str, bytes]:
 def main() -> int:
     """Writes or compares; 1 when ``--check`` finds a difference."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when something would change")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail when something would change"
+    )
     check = parser.parse_args().check
     target = CLIENT / PACKAGE
     want, have = wanted(), generated_files(target)

@@ -10,6 +10,7 @@ from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent
 from turnwired.domain.usage import Cost, Usage
+from turnwired.policy.merge import Layer
 from turnwired.providers.port import ModelProvider
 from turnwired.store.port import Store
 from turnwired.telemetry.port import Telemetry
@@ -28,7 +29,7 @@ class EngineConfig:
     heartbeat_seconds: float = 15.0
     deployment_policy: Policy = field(default_factory=Policy)
     deployment_ref: str = ""
-    ceiling: Policy = field(default_factory=Policy)
+    ceiling: Layer | None = None
 
 
 @dataclass(frozen=True, slots=True)
