@@ -20,7 +20,11 @@ def unpriced(usage: Usage) -> Cost | None:
 
 @dataclass(frozen=True, slots=True)
 class TurnSetup:
-    """``tools`` by routed name, in the order the model sees them. ``price`` is pure: usage to cost, None when there is no price. ``include_trace``: also when ANSWERED."""
+    """What the run is, what bounds it and which tools it has.
+
+    ``tools`` maps routed names to tools, in the order in which the model sees them. ``price`` is pure: usage to cost,
+    None when there is no price. ``include_trace``: also when ANSWERED.
+    """
 
     run_id: str
     agent_id: str

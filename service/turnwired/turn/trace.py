@@ -21,14 +21,9 @@ from turnwired.domain.event import (
 )
 from turnwired.domain.message import Part, ToolCall
 from turnwired.domain.outcome import Notice
-from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.domain.trace import AttemptTrace, IterationTrace, RunTrace, ToolCallTrace, TraceEntry
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
-
-
-def unknown_tool(requested_name: str) -> ToolRef:
-    """The reference of a tool that no source has: the name the model used, and nothing else."""
-    return ToolRef(requested_name, "", ToolSource.UNSPECIFIED)
+from turnwired.turn.history import unknown_tool
 
 
 @dataclass(slots=True)
