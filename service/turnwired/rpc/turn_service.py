@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from turnwire.v1 import policy_pb2, turn_service_pb2
 from turnwired.codec.enums import RUN_STATE
@@ -19,11 +18,11 @@ from turnwired.engine.service import Engine
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
+from turnwired.rpc.interceptor import call_headers
 from turnwired.store.port import RunFilter
 
 ANYBODY = Caller()
 """Callers are not authenticated yet: all of them are the one default tenant's one principal."""
-PROPAGATED = ("traceparent", "tracestate", "baggage")
 
 
 class TurnService:
@@ -53,7 +52,7 @@ class TurnService:
         level = read.stream_detail(request.stream_detail)
         read.on_wait(request.on_wait)
         spec = read.turn_spec(request.turn, ANYBODY, asked)
-        accepted = await self._engine.start_turn(spec, propagation(context))
+        accepted = await self._engine.start_turn(spec, call_headers())
         ends_with_stream = (asked or _default_on_disconnect(spec.session_id)) is OnDisconnect.CANCEL
         try:
             await self._engine.follow(ANYBODY, accepted.run_id, after, level, context.write)
@@ -83,7 +82,7 @@ class TurnService:
     ) -> turn_service_pb2.StartTurnResponse:
         """Start the run and return its ids at once."""
         spec = read.turn_spec(request.turn, ANYBODY, OnDisconnect.CONTINUE)
-        accepted = await self._engine.start_turn(spec, propagation(context))
+        accepted = await self._engine.start_turn(spec, call_headers())
         return turn_service_pb2.StartTurnResponse(
             session_id=accepted.session_id,
             run_id=accepted.run_id,
@@ -183,11 +182,3 @@ class TurnService:
 
 def _default_on_disconnect(session_id: str | None) -> OnDisconnect:
     return OnDisconnect.CANCEL if session_id is None else OnDisconnect.CONTINUE
-
-
-def propagation(context: Context) -> Mapping[str, str]:
-    """The caller's W3C trace headers."""
-    metadata = context.invocation_metadata() or ()
-    return {key: str(value) for key, value in metadata if key in PROPAGATED}
-
-

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 
-from turnwired.domain.event import Event, TraceContext
+from turnwired.domain.event import Event
+from turnwired.domain.model import TraceContext
 from turnwired.telemetry.port import ClientOperation, McpTelemetry, RpcCall, RpcTelemetry, RunInfo, RunTelemetry
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
