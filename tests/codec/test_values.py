@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-
 from codec.values import values
-from turnwire.v1 import message_pb2, policy_pb2, turn_service_pb2
+from google.protobuf.duration_pb2 import Duration
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwire.v1 import event_pb2, message_pb2, outcome_pb2, policy_pb2, tool_pb2, turn_service_pb2
 from turnwired.codec import enums
 from turnwired.codec.message import decode_message, encode_message, message_from_pb
 from turnwired.codec.policy import decode_policy, encode_policy, policy_from_pb, unenforced_paths
@@ -28,10 +30,6 @@ from turnwired.codec.values import (
     seconds_to_pb,
     tool_to_pb,
 )
-from turnwire.v1 import event_pb2, outcome_pb2, tool_pb2
-from google.protobuf.duration_pb2 import Duration
-from hypothesis import strategies as st
-
 from turnwired.domain.errors import CodecError
 from turnwired.domain.failure import Failure
 from turnwired.domain.message import Message
@@ -137,7 +135,10 @@ def test_every_leaf_of_the_domain_policy_is_in_the_contract_and_none_is_dropped(
     unenforced = unenforced_paths(full)
     assert "loop.max_steps" not in unenforced
     # Each set leaf is either read or reported; none is silently lost.
-    for path, dropped in (("completion.custom_hook", "custom_hook"), ("context.overflow_mode", "overflow_mode")):
+    for path, dropped in (
+        ("completion.custom_hook", "custom_hook"),
+        ("context.overflow_mode", "overflow_mode"),
+    ):
         group, _, leaf = path.partition(".")
         known = hasattr(getattr(Policy(), group), leaf)
         assert known == (path not in unenforced), dropped

@@ -19,10 +19,10 @@ from turnwire.v1 import (
     usage_pb2,
 )
 from turnwired.domain.errors import CodecError
-from turnwired.domain.model import IterationKind
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Role, ToolResultStatus
+from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import LimitMode, PermissionAction, PolicyLayer
 from turnwired.domain.run import OnDisconnect, RunState

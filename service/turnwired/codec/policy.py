@@ -149,25 +149,48 @@ def _limit_leaf(
     """A cap: a value of its kind, or a mode."""
 
     def write(group: Any, value: object) -> None:
-        limit = getattr(group, name)
-        if isinstance(value, LimitMode):
-            limit.mode = LIMIT_MODE.to_wire[value]
-        else:
-            write_value(limit, value)
+        _write_limit(getattr(group, name), value, write_value)
 
     def read(group: Any) -> object:
-        if not group.HasField(name):
-            return None
-        limit = getattr(group, name)
-        match limit.WhichOneof("setting"):
-            case "value":
-                return read_value(limit)
-            case "mode":
-                return LIMIT_MODE.from_wire(limit.mode, "mode")
-            case _:
-                raise CodecError("must have a value or a mode")
+        return _read_limit(getattr(group, name), read_value) if group.HasField(name) else None
 
     return _Leaf(name, write, read)
+
+
+def _limit_map_leaf(name: str) -> _Leaf:
+    """Counts by name."""
+
+    def write(group: Any, value: Mapping[str, int | LimitMode]) -> None:
+        for key, limit in value.items():
+            _write_limit(getattr(group, name)[key], limit, _write_count)
+
+    def read(group: Any) -> dict[str, object]:
+        out: dict[str, object] = {}
+        for key, limit in getattr(group, name).items():
+            try:
+                out[key] = _read_limit(limit, _read_count)
+            except CodecError as error:
+                raise error.within(f'["{key}"]') from error
+        return out
+
+    return _Leaf(name, write, read)
+
+
+def _write_limit(limit: Any, value: object, write_value: Callable[[Any, Any], None]) -> None:
+    if isinstance(value, LimitMode):
+        limit.mode = LIMIT_MODE.to_wire[value]
+    else:
+        write_value(limit, value)
+
+
+def _read_limit(limit: Any, read_value: Callable[[Any], object]) -> object:
+    match limit.WhichOneof("setting"):
+        case "value":
+            return read_value(limit)
+        case "mode":
+            return LIMIT_MODE.from_wire(limit.mode, "mode")
+        case _:
+            raise CodecError("must have a value or a mode")
 
 
 def _write_count(limit: policy_pb2.CountLimit, value: int) -> None:
@@ -246,12 +269,13 @@ def _leaf(field: FieldDescriptor) -> _Leaf:
     kind = field.message_type.name if field.message_type is not None else ""
     if kind in _LIMITS:
         return _limit_leaf(field.name, *_LIMITS[kind])
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return _limit_map_leaf(field.name)
     if kind == "PermissionRule":
         return _rules_leaf(field.name)
     if field.enum_type is not None:
         return _enum_leaf(field.name, field)
     return _scalar_leaf(field.name)
-
 
 
 def _type_name(group: str) -> str:
@@ -267,7 +291,9 @@ def _leaves(group: str) -> tuple[_Leaf, ...]:
     """What the group has on both sides, in the domain's order. A leaf that only the domain has is a mistake: KeyError."""
     message = policy_pb2.Policy.DESCRIPTOR.fields_by_name[group].message_type
     assert message is not None
-    return tuple(_leaf(message.fields_by_name[leaf.name]) for leaf in fields(getattr(domain, _type_name(group))))
+    return tuple(
+        _leaf(message.fields_by_name[leaf.name]) for leaf in fields(getattr(domain, _type_name(group)))
+    )
 
 
 _GROUPS: Final[Mapping[str, tuple[_Leaf, ...]]] = {group: _leaves(group) for group in _GROUP_TYPES}

@@ -261,7 +261,7 @@ def tool_to_pb(value: Tool, out: tool_pb2.Tool) -> None:
 
 
 def tool_selection_to_pb(value: ToolSelection, out: tool_pb2.ToolSelection) -> None:
-    """All fields but ``narrow``, which only the engine sets. A named tool wins over a mode: there is room for one."""
+    """All but ``narrow``, which only a prepared run has. A named tool wins over a mode: there is room for one."""
     out.include.extend(value.include)
     out.exclude.extend(value.exclude)
     if value.choice.routed_name is not None:
@@ -276,4 +276,4 @@ def tool_selection_from_pb(message: tool_pb2.ToolSelection) -> ToolSelection:
         choice = ToolChoice(routed_name=message.choice.routed_name)
     else:
         choice = ToolChoice(TOOL_CHOICE_MODE.from_wire(message.choice.mode, "choice.mode"))
-    return ToolSelection(tuple(message.include), tuple(message.exclude), choice=choice)
+    return ToolSelection(include=tuple(message.include), exclude=tuple(message.exclude), choice=choice)

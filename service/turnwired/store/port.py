@@ -110,7 +110,8 @@ class RunFilter:
 
 class Store(Protocol):
     """Implementations pass ``tests/store/test_store_contract.py`` unchanged. All methods raise StoreUnavailable when
-    the store cannot be used, and nothing else of their database."""
+    the store cannot be used, and nothing else of their database.
+    """
 
     async def start(self) -> None:
         """Open, and migrate the schema under a lock. Raises ConfigError when it cannot be opened."""
@@ -118,7 +119,8 @@ class Store(Protocol):
 
     async def create_run(self, new: NewRun) -> RunCreated:
         """Create a run. Raises Conflict SESSION_BUSY (metadata ``active_run_id``) when the session has an active run,
-        Conflict REQUEST_ID_REUSED (metadata ``run_id``) when the request id was used with another digest."""
+        Conflict REQUEST_ID_REUSED (metadata ``run_id``) when the request id was used with another digest.
+        """
         ...
 
     async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
@@ -130,7 +132,8 @@ class Store(Protocol):
 
     async def read_rows(self, run_id: str, after_sequence: int, max_bytes: int) -> Sequence[LogRow]:
         """Rows whose last_sequence is greater than ``after_sequence``, in order: at least one if there is any, then
-        as many as fit ``max_bytes`` of body."""
+        as many as fit ``max_bytes`` of body.
+        """
         ...
 
     async def first_sequence_after_epoch(self, run_id: str, epoch: int) -> int | None:

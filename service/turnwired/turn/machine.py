@@ -250,7 +250,7 @@ class TurnMachine:
         delay = retry.delay_ns(bounds, self.attempt, failure, fact.jitter)
         usage = self._answer.usage
         cost = self._ledger.charge(usage, spent=False)
-        out.emit(IterationRetryScheduled(self.attempt, delay, failure, usage, cost))
+        out.emit(IterationRetryScheduled(self.attempt, delay, failure, usage or Usage(), cost))
         self._answer = self._new_answer()
         self.state = TurnState.WAITING_TO_RETRY
         out.do(Wait(self.iteration, self.attempt + 1, delay))

@@ -1,4 +1,4 @@
-"""What closes the log of a run whose process died: a pure function from its stored events to the missing last ones.
+"""What closes the log of a run that nobody executes any more: a pure function from its stored events to the last ones.
 
 Nothing is run again. A call that had begun may have taken effect, and its result says so; a call that had not is said
 not to have run; text that was streamed is kept as far as it was stored. The history is the one the machine would keep.
@@ -7,7 +7,7 @@ not to have run; text that was streamed is kept as far as it was stored. The his
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from turnwired.domain.event import (
     Event,
@@ -18,6 +18,7 @@ from turnwired.domain.event import (
     PartFinished,
     ReasoningDelta,
     RunFinished,
+    RunStarted,
     TextDelta,
     ToolCallArgumentsDelta,
     ToolCallArgumentsFinished,
@@ -25,10 +26,12 @@ from turnwired.domain.event import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Part, Reasoning, Text, ToolResult, ToolResultStatus
+from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
@@ -40,7 +43,7 @@ from turnwired.turn.ids import Ids
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class Closing:
     """``events`` to append, the last of them RunFinished; none when the run had settled. ``messages``: its history.
 
     As with the machine, an empty RunTrace in RunFinished asks whoever numbers the events to put in the fold.
@@ -77,12 +80,18 @@ class _Iteration:
     finish_reason: FinishReason | None = None
 
 
-def recover(run_id: str, events: Iterable[LoggedEvent]) -> Recovered:
-    """Close the log of a run that was found unfinished: ERRORED with reason SERVER_RESTARTED."""
+def closing_step(
+    run_id: str, agent_id: str, session_id: str | None, events: Iterable[LoggedEvent], failure: Failure
+) -> Closing:
+    """Close the log of a run that was found unfinished: ERRORED with ``failure``, such as SERVER_RESTARTED.
+
+    A run that died before its first event was stored gets a RunStarted that names no model and no policy.
+    """
     replay = _Replay()
     for logged in events:
         replay.add(logged)
-    return replay.close(run_id)
+    started = RunStarted(run_id, agent_id, 0, ModelSelection("", ""), EffectivePolicy(Policy(), ()), (), session_id)
+    return replay.close(started, failure)
 
 
 class _Replay:
@@ -93,10 +102,12 @@ class _Replay:
         self._calls: dict[str, _Call] = {}
         self._usages: list[Usage] = []
         self._costs: list[Cost | None] = []
+        self._started = False
         self._settled = False
 
     def add(self, logged: LoggedEvent) -> None:
         event = logged.event
+        self._started = True
         match event:
             case IterationStarted():
                 self._iterations.append(_Iteration(logged.iteration))
@@ -105,8 +116,8 @@ class _Replay:
             case PartFinished(part):
                 self._entries[part.part_id] = part
             case IterationRetryScheduled(usage=usage, cost=cost):
-                if usage is not None:
-                    self._usages.append(usage)
+                self._usages.append(usage)
+                if usage != Usage():
                     self._costs.append(cost)
             case IterationFinished():
                 self._iterations[-1].finish_reason = event.finish_reason
@@ -142,25 +153,22 @@ class _Replay:
         if isinstance(entry, _OpenPart):
             entry.fragments.append(delta.text)
 
-    def close(self, run_id: str) -> Recovered:
+    def close(self, started: RunStarted, failure: Failure) -> Closing:
+        run_id = started.run_id
         ids = Ids(run_id, part_prefix="part_r")  # the run's own part ids are taken
         last = self._iterations[-1].number if self._iterations else 0
-        failure = Failure(
-            FailurePhase.SETTLEMENT,
-            Reason.SERVER_RESTARTED,
-            "The service restarted while the run was in progress. What was done is kept; send the turn again.",
-            retryable=True,
-            iteration=last,
-        )
+        failure = replace(failure, iteration=failure.iteration or last)
         closing: list[Event] = []
         if not self._settled:
             self._close_iteration(closing, failure)
             self._close_calls(closing, ids, last)
         transcript = self._transcript(run_id, ids)
         emitted = [Emitted(last, event) for event in closing]
+        if not self._started:
+            emitted.append(Emitted(0, started))
         if not self._settled:
             emitted.append(Emitted(0, self._finished(failure, transcript.shown())))
-        return Recovered(tuple(emitted), transcript.messages())
+        return Closing(tuple(emitted), transcript.messages())
 
     def _close_iteration(self, closing: list[Event], failure: Failure) -> None:
         if not self._iterations or self._iterations[-1].finish_reason is not None:
@@ -180,10 +188,10 @@ class _Replay:
                 continue
             if call.executing:
                 status, reason = ToolResultStatus.OUTCOME_UNKNOWN, Reason.TOOL_OUTCOME_UNKNOWN
-                message = "Outcome unknown: the service restarted while the tool ran. It may have taken effect."
+                message = "Outcome unknown: the run broke off while the tool ran. It may have taken effect."
             else:
                 status, reason = ToolResultStatus.NOT_EXECUTED, Reason.TOOL_NOT_EXECUTED
-                message = "Not executed: the service restarted before the tool began."
+                message = "Not executed: the run broke off before the tool began."
             call.result = settled_result(call_id, ids.part(), status, reason, message, iteration)
             closing.append(ToolCallFinished(call.result))
 
