@@ -73,7 +73,7 @@ def encode_event(sequence: int, time_ns: int, iteration: int, event: Event) -> b
 
 
 def decode_events(body: bytes) -> list[LoggedEvent]:
-    """The events of a row's body or of a frame. Raises CodecError, also for a kind of event this version does not know."""
+    """The events of a row's body or of a frame. Raises CodecError, also for a kind of event that is not known here."""
     return [event_from_pb(message) for message in events_of(body)]
 
 
@@ -282,9 +282,7 @@ def _iteration_finished_from(message: event_pb2.RunEvent) -> domain.IterationFin
         usage=usage_from_pb(finished.usage),
         cost=cost_from_pb(finished.cost) if finished.HasField("cost") else None,
         duration_ns=duration_from_pb(finished.duration),
-        time_to_first_token_ns=duration_from_pb(first_token)
-        if finished.HasField("time_to_first_token")
-        else None,
+        time_to_first_token_ns=duration_from_pb(first_token) if finished.HasField("time_to_first_token") else None,
         failure=failure_from_pb(finished.failure) if finished.HasField("failure") else None,
     )
 
