@@ -11,7 +11,7 @@ import ssl
 import time
 import urllib.request
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -217,7 +217,7 @@ async def _drain(content: aiohttp.StreamReader) -> None:
 
 def _raise_for(parser: WireParser, response: aiohttp.ClientResponse, context: CallContext) -> None:
     if parser.broken is not None:
-        raise ProviderError(parser.broken)
+        raise ProviderError(replace(parser.broken, origin=context.provider))
     if parser.error is not None:
         raise ProviderError(failure_of(parser.error, _headers(response), context, time.time()))
 
