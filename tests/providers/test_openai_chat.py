@@ -334,7 +334,11 @@ async def test_an_error_inside_a_200_comes_after_the_output_before_it() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [
-        (401, b'{"error":{"code":"invalid_api_key","message":"Incorrect API key: my diary"}}', Reason.PROVIDER_AUTH_FAILED),
+        (
+            401,
+            b'{"error":{"code":"invalid_api_key","message":"Incorrect API key: my diary"}}',
+            Reason.PROVIDER_AUTH_FAILED,
+        ),
         (404, b'{"error":{"code":"model_not_found"}}', Reason.MODEL_NOT_FOUND),
         (403, b"", Reason.PROVIDER_FORBIDDEN),
         (429, b"", Reason.PROVIDER_RATE_LIMITED),
@@ -425,7 +429,18 @@ async def test_plain_http_where_tls_is_asked_for_is_no_trusted_connection() -> N
 async def test_a_certificate_that_nobody_vouches_for_is_no_trusted_connection(tmp_path: Path) -> None:
     certificate = tmp_path / "cert.pem"
     made = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", tmp_path / "key.pem", "-out", certificate]
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-keyout",
+            tmp_path / "key.pem",
+            "-out",
+            certificate,
+        ]
         + ["-days", "1", "-subj", "/CN=localhost"],
         check=False,
         capture_output=True,
@@ -512,7 +527,9 @@ async def test_provider_options_come_last_and_cannot_lift_a_limit() -> None:
 
     async with serve(handler) as server:
         chat = provider(server.url)
-        _, failure = await ask(chat, request(reasoning_effort="low", provider_options={"seed": 7, "reasoning_effort": "x"}))
+        _, failure = await ask(
+            chat, request(reasoning_effort="low", provider_options={"seed": 7, "reasoning_effort": "x"})
+        )
         assert failure is None
         sent = json.loads(server.requests[0].body)
         assert (sent["seed"], sent["reasoning_effort"]) == (7, "x")
@@ -578,6 +595,8 @@ async def test_a_history_of_a_megabyte_is_sent_as_it_was_kept() -> None:
 
 @pytest.mark.requirement("PROFILE-3")
 def test_no_sdk_is_imported_with_the_provider() -> None:
-    code = "import sys, turnwired.providers.openai_chat; print([m for m in sys.modules if m in ('openai', 'anthropic')])"
+    code = (
+        "import sys, turnwired.providers.openai_chat; print([m for m in sys.modules if m in ('openai', 'anthropic')])"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout.strip() == "[]"

@@ -168,7 +168,9 @@ _JSON = st.recursive(
 
 @pytest.mark.requirement("WIRE-3")
 @settings(max_examples=300)
-@given(events=st.lists(_JSON, max_size=6), status=st.sampled_from([200, 200, 400, 500]), size=st.sampled_from([0, 1, 7]))
+@given(
+    events=st.lists(_JSON, max_size=6), status=st.sampled_from([200, 200, 400, 500]), size=st.sampled_from([0, 1, 7])
+)
 def test_json_of_any_shape_never_crashes_the_parser(events: list[Any], status: int, size: int) -> None:
     body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
     folded = fold(ChatParser(status), reads(body, size))

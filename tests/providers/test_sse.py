@@ -62,7 +62,20 @@ def test_an_event_without_its_blank_line_comes_with_the_end_of_the_body() -> Non
 
 
 _PIECES = st.sampled_from(
-    [b"data: x", b"data:", b"event: e", b": c", b"\n", b"\n\n", b"\r\n", b"\r", b"\r\n\r\n", b"y", b"\xe2\x80\xa8", b" "]
+    [
+        b"data: x",
+        b"data:",
+        b"event: e",
+        b": c",
+        b"\n",
+        b"\n\n",
+        b"\r\n",
+        b"\r",
+        b"\r\n\r\n",
+        b"y",
+        b"\xe2\x80\xa8",
+        b" ",
+    ]
 )
 
 

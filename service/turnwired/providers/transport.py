@@ -29,6 +29,7 @@ CONNECT_SECONDS = 10.0
 MAX_ERROR_BYTES = 64 * 1024
 ERROR_BODY_SECONDS = 10.0
 _DRAIN_SECONDS = 0.2
+_ONE_WRITE_BYTES = 1024 * 1024  # aiohttp warns beyond it; in pieces a larger body does not hold up the loop
 _NO_CONTENT = frozenset({ResponseIdentified, UsageReported})
 
 
@@ -115,7 +116,7 @@ class HttpTransport:
             async with asyncio.timeout_at(liveness.due):
                 return await self._client().post(
                     exchange.url,
-                    data=io.BytesIO(exchange.body),
+                    data=exchange.body if len(exchange.body) <= _ONE_WRITE_BYTES else io.BytesIO(exchange.body),
                     headers=exchange.headers,
                     allow_redirects=False,
                     proxy=self._proxy(exchange.url),
