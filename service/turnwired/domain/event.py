@@ -5,42 +5,17 @@ Durations are nanoseconds. ``DELTA_EVENTS`` may be sent before they are durable;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from turnwired.domain.failure import Failure, Reason
+from turnwired.domain.failure import Failure
 from turnwired.domain.generation import FinishReason
-from turnwired.domain.message import Message, Part, ToolResult, ToolResultStatus
-from turnwired.domain.outcome import Outcome
+from turnwired.domain.message import Message, Part, ToolResult
+from turnwired.domain.model import IterationKind, ModelSelection, TraceContext
+from turnwired.domain.outcome import Notice, Outcome
 from turnwired.domain.policy import EffectivePolicy
 from turnwired.domain.tool import ToolRef
+from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSelection:
-    """A model of a configured provider. ``provider_options_json`` is a JSON object the contract does not know."""
-
-    provider: str
-    model: str
-    provider_options_json: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TraceContext:
-    """Where to find a run in a tracing backend: lower-case hex, 32 and 16 digits; empty when not traced."""
-
-    trace_id: str = ""
-    span_id: str = ""
-
-
-class IterationKind(StrEnum):
-    """Why a model call is made."""
-
-    STEP = "STEP"
-    SYNTHESIS = "SYNTHESIS"
-    STRUCTURED_OUTPUT = "STRUCTURED_OUTPUT"
 
 
 # --- deltas: sent at once, stored in batches -------------------------------------------------------------------
@@ -131,11 +106,13 @@ class IterationFinished:
 
 @dataclass(frozen=True, slots=True)
 class IterationRetryScheduled:
-    """A model call failed before any output and will be tried again after ``delay_ns``."""
+    """A model call failed before any output and will be tried again after ``delay_ns``. Its usage counts, where told."""
 
     attempt: int
     delay_ns: int
     failure: Failure
+    usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,61 +150,12 @@ class ToolCallFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """Something that does not end the run but should be seen."""
-
-    reason: Reason
-    message: str
-    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True)
 class ModelUsage:
     """Usage and cost of one model."""
 
     model: ModelSelection
     usage: Usage
     cost: Cost | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallTrace:
-    """What became of one tool call, whole."""
-
-    call_id: str
-    tool: ToolRef | None
-    requested_name: str
-    arguments_json: str
-    status: ToolResultStatus
-    result: ToolResult | None = None
-    duration_ns: int = 0
-    span_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class IterationTrace:
-    """What one iteration did: the assistant parts it produced, its calls in the model's order, usage and timing."""
-
-    iteration: int
-    kind: IterationKind
-    finish_reason: FinishReason | None
-    provider_finish_reason: str = ""
-    parts: tuple[Part, ...] = ()
-    tool_calls: tuple[ToolCallTrace, ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    cost: Cost | None = None
-    failure: Failure | None = None
-    attempts: int = 1
-    duration_ns: int = 0
-    time_to_first_token_ns: int | None = None
-    span_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RunTrace:
-    """What each iteration of a run did, in order."""
-
-    iterations: tuple[IterationTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ class FinishReason(StrEnum):
     ERROR = "ERROR"
     ABORTED = "ABORTED"
     OTHER = "OTHER"
+    CONTENT_FILTER = "CONTENT_FILTER"
+    CONTEXT_LIMIT = "CONTEXT_LIMIT"
+    PAUSE = "PAUSE"
 
 
 @dataclass(frozen=True, slots=True)

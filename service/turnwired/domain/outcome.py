@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from turnwired.domain.failure import Failure
+from turnwired.domain.failure import Failure, Reason
 
 
 class OutcomeKind(StrEnum):
@@ -24,11 +25,15 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LimitTrip:
-    """Which limit tripped: a path in Policy, the limit in force and the value that tripped it, in its unit."""
+    """Which limit tripped: a path in Policy, the limit in force and the value that tripped it, in its unit.
+
+    ``estimated``: the value was not measured but estimated.
+    """
 
     policy_path: str
     limit: str
     observed: str
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +48,12 @@ class Outcome:
     limit_trip: LimitTrip | None = None
     recoverable: bool = False
     partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that does not end the run but should be seen."""
+
+    reason: Reason
+    message: str
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -56,7 +56,7 @@ class _Catalog:
     snapshots: tuple[_Snapshot, ...]
     entries: Mapping[str, Entry]
     failures: tuple[Failure, ...]
-    views: dict[tuple[tuple[str, ...], tuple[str, ...]], View] = field(default_factory=dict)
+    views: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], View] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Registry:
         catalog = self._catalog
         if catalog is None or not _same(catalog.snapshots, snapshots):
             catalog = self._catalog = _compose(self.sources, snapshots)
-        key = (selection.include, selection.exclude)
+        key = (selection.include, selection.exclude, selection.narrow)
         view = catalog.views.get(key)
         if view is None:
             if len(catalog.views) >= _MAX_CACHED_VIEWS:
@@ -201,10 +201,13 @@ def _collision(source: Source, native: str, holder: Entry) -> Failure:
 
 def _select(catalog: _Catalog, selection: ToolSelection) -> View:
     include, exclude = pattern_of(selection.include), pattern_of(selection.exclude)
+    narrow = pattern_of(selection.narrow)
     entries = {
         name: entry
         for name, entry in catalog.entries.items()
-        if (not selection.include or include.fullmatch(name)) and not exclude.fullmatch(name)
+        if (not selection.include or include.fullmatch(name))
+        and (not selection.narrow or narrow.fullmatch(name))
+        and not exclude.fullmatch(name)
     }
     unmatched = tuple(
         Failure(
@@ -212,7 +215,7 @@ def _select(catalog: _Catalog, selection: ToolSelection) -> View:
             reason=Reason.TOOL_NOT_FOUND,
             message=f"the selection includes {pattern!r}, which no available tool matches",
         )
-        for pattern in selection.include
+        for pattern in (*selection.include, *selection.narrow)
         if not any(pattern_of((pattern,)).fullmatch(name) for name in catalog.entries)
     )
     return View(entries, (*catalog.failures, *unmatched))

@@ -1,0 +1,384 @@
+"""One run being executed: the machine's effects as anyio tasks, their results as facts, its events into the log.
+
+Facts are fed one at a time, from whichever task has them; the machine is synchronous, so no lock is needed. An effect
+starts only when everything emitted before it is durable. Every task belongs to this run's task group and ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import anyio
+import anyio.abc
+
+from turnwired.codec.frame import Visibility
+from turnwired.codec.message import encode_message
+from turnwired.codec.run import encode_run
+from turnwired.context.prompt import Prompt
+from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
+from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.generation import ResponseIdentified
+from turnwired.domain.message import Message
+from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.run import Run, RunState, TurnSpec
+from turnwired.domain.tool import ToolChoice
+from turnwired.domain.trace import RunTrace
+from turnwired.engine.log import RunLog, now_ns, visibility_of
+from turnwired.engine.ports import Wiring
+from turnwired.policy.bounds import Bounds
+from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
+from turnwired.store.port import Settlement, StoredMessage
+from turnwired.telemetry.port import RunTelemetry
+from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
+from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
+from turnwired.turn.facts import (
+    Begin,
+    CancelRequested,
+    DeadlineReached,
+    DriverFailed,
+    Fact,
+    ModelEnded,
+    ModelFailed,
+    ModelProduced,
+    PreparationFailed,
+    RetryDue,
+    ToolFinished,
+    ToolProgress,
+    ToolResolved,
+)
+from turnwired.turn.machine import TurnMachine
+from turnwired.turn.trace import trace_of
+
+logger = logging.getLogger(__name__)
+
+E = TypeVar("E", CallModel, RunTool, Wait)
+
+MODEL = "model"
+"""Key of the model call's or retry wait's task; tool calls have their call ids."""
+UNWIND_SECONDS = 2.0
+"""How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a run needs beside its machine. ``provider`` is None when preparation failed with ``failure``."""
+
+    spec: TurnSpec
+    run: Run
+    bounds: Bounds
+    view: ToolView | None
+    provider: ModelProvider | None
+    prompt: Prompt | None
+    telemetry: RunTelemetry
+    failure: Failure | None = None
+    provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A task that performs an effect."""
+
+    scope: anyio.CancelScope
+    done: asyncio.Event
+
+
+class Execution:
+    """Executes one run from its first event to its settlement."""
+
+    def __init__(self, wiring: Wiring, prepared: Prepared, machine: TurnMachine, log: RunLog) -> None:
+        self._wiring = wiring
+        self._prepared = prepared
+        self._machine = machine
+        self._log = log
+        self._run = prepared.run
+        self._facts: deque[Fact] = deque()
+        self._feeding = False
+        self._checked: dict[str, CheckedCall] = {}
+        self._work: dict[str, _Work] = {}
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._milestones: list[LoggedEvent] = []
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run to the durable end. Raises nothing but cancellation: a failing store is told by the log's ``failure``."""
+        timeout = self._prepared.bounds.run_timeout
+        if timeout is not None:
+            self._deadline = asyncio.get_running_loop().call_later(timeout, self._deadline_reached, timeout)
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                tasks.start_soon(self._write_log)
+                failure = self._prepared.failure
+                self.feed(Begin() if failure is None else PreparationFailed(failure))
+        finally:
+            if self._deadline is not None:
+                self._deadline.cancel()
+            self._tasks = None
+
+    async def _write_log(self) -> None:
+        await self._log.write()
+        # The run is settled and stored, or cannot be: either way nothing of it may go on.
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
+
+    def trace(self) -> RunTrace:
+        """What the run did so far."""
+        return trace_of(self._milestones)
+
+    def cancel(self, failure: Failure) -> None:
+        """Ask the run to stop. Idempotent; a settled run stays as it is."""
+        self.feed(CancelRequested(failure))
+
+    def _deadline_reached(self, limit: float) -> None:
+        self.feed(DeadlineReached("timeout.run", limit))
+
+    @property
+    def run_state(self) -> Run:
+        """The run as it stands now."""
+        return replace(self._run, last_sequence=self._log.visible, epoch=self._log.epoch)
+
+    # --- facts in, events and effects out -------------------------------------------------------------------------
+
+    def feed(self, fact: Fact) -> None:
+        """Tell the machine a fact and do what it answers."""
+        self._facts.append(fact)
+        if self._feeding:
+            return
+        self._feeding = True
+        try:
+            while self._facts:
+                self._take(self._machine.feed(self._facts.popleft()))
+        finally:
+            self._feeding = False
+
+    def _take(self, step: Step) -> None:
+        for effect in step.effects:
+            if type(effect) is Abandon:
+                work = self._abandon(effect)
+                if work and self._tasks is not None:
+                    # The run has ended for the machine, but it is not told so while a tool of it may still act.
+                    self._tasks.start_soon(self._take_when_unwound, step, work)
+                    return
+        self._log_and_perform(step)
+
+    async def _take_when_unwound(self, step: Step, work: Sequence[_Work]) -> None:
+        with anyio.move_on_after(UNWIND_SECONDS):
+            for item in work:
+                await item.done.wait()
+        self._log_and_perform(step)
+
+    def _log_and_perform(self, step: Step) -> None:
+        for emitted in step.events:
+            self._emit(emitted)
+        for effect in step.effects:
+            self._perform(effect)
+
+    def _emit(self, emitted: Emitted) -> None:
+        event = emitted.event
+        time_ns = now_ns()
+        if type(event) is TextDelta:  # the hot path: nothing below matters to it
+            self._log.append(emitted.iteration, event, time_ns)
+            return
+        telemetry = self._prepared.telemetry
+        match event:
+            case IterationStarted():
+                span_id = telemetry.iteration_started(emitted.iteration, event.max_output_tokens)
+                event = replace(event, span_id=span_id) if span_id else event
+            case ToolCallExecuting():
+                call = self._checked.get(event.call_id)
+                name = call.tool.routed_name if call is not None and call.tool is not None else ""
+                span_id = telemetry.tool_started(event.call_id, name)
+                event = replace(event, span_id=span_id) if span_id else event
+            case RunFinished():
+                if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
+                    event = replace(event, trace=trace_of(self._milestones))
+                self._run = replace(
+                    self._run,
+                    state=RunState.SETTLED,
+                    outcome=event.outcome,
+                    message=event.message,
+                    structured_output_json=event.structured_output_json,
+                    usage=event.usage,
+                    cost=event.cost,
+                    settle_time_ns=time_ns,
+                )
+            case _:
+                pass
+        self._log.append(emitted.iteration, event, time_ns)
+        if visibility_of(event) is not Visibility.DELTA:
+            # Kept as they are: most runs end well and nobody asks for their trace.
+            self._milestones.append(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
+            telemetry.event(emitted.iteration, time_ns, event)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case ResolveTool():
+                self._facts.append(self._resolve(effect))
+            case CallModel():
+                self._spawn(MODEL, self._call_model, effect)
+            case RunTool():
+                self._spawn(effect.call_id, self._run_tool, effect)
+            case Wait():
+                self._spawn(MODEL, self._wait, effect)
+            case Abandon():
+                pass  # done before the events of its step
+            case Settle():
+                self._settle(effect)
+
+    def _spawn(self, key: str, perform: Callable[[E], Awaitable[None]], effect: E) -> None:
+        if self._tasks is not None:
+            work = self._work[key] = _Work(anyio.CancelScope(), asyncio.Event())
+            self._tasks.start_soon(self._guarded, work, perform, effect, self._log.last)
+
+    async def _guarded(self, work: _Work, perform: Callable[[E], Awaitable[None]], effect: E, barrier: int) -> None:
+        try:
+            with work.scope:
+                await self._log.flushed(barrier)
+                await perform(effect)
+        except StoreError:
+            # The log has failed and says so itself; its writer ends this run's tasks.
+            return
+        except Exception as error:  # task boundary: a fault of ours must settle the run, not vanish
+            logger.exception("run %s: %s failed", self._run.run_id, type(effect).__name__)
+            self.feed(
+                DriverFailed(
+                    Failure(
+                        FailurePhase.SETTLEMENT,
+                        Reason.INTERNAL,
+                        f"The service failed while it handled {type(effect).__name__} ({type(error).__name__}). "
+                        "This is a fault of the service; its log has the details.",
+                    )
+                )
+            )
+        finally:
+            work.done.set()
+
+    def _abandon(self, effect: Abandon) -> Sequence[_Work]:
+        keys = (MODEL, *effect.call_ids) if effect.model else effect.call_ids
+        found = [work for key in keys if (work := self._work.get(key)) is not None and not work.done.is_set()]
+        for work in found:
+            work.scope.cancel()
+        return found
+
+    # --- effects --------------------------------------------------------------------------------------------------
+
+    def _resolve(self, effect: ResolveTool) -> ToolResolved:
+        view = self._prepared.view
+        assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
+        checked = view.check(
+            effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation
+        )
+        self._checked[effect.call_id] = checked
+        return ToolResolved(effect.call_id, checked.tool, checked.failure)
+
+    async def _call_model(self, effect: CallModel) -> None:
+        telemetry = self._prepared.telemetry
+        iteration, attempt = effect.iteration, effect.attempt
+        started = time.monotonic_ns()
+        first: int | None = None
+        reads = 0
+        failure: Failure | None = None
+        try:
+            provider, request = self._request(effect)
+            async with aclosing(provider.generate(request)) as batches:
+                async for items in batches:
+                    reads += 1
+                    if first is None and items:
+                        first = time.monotonic_ns() - started
+                    for item in items:
+                        if type(item) is ResponseIdentified:
+                            telemetry.response_identified(iteration, item.response_id, item.model)
+                    self.feed(ModelProduced(iteration, attempt, tuple(items)))
+                    if self._log.backlogged:
+                        await self._log.drained()
+        except ProviderError as error:
+            failure = replace(error.failure, iteration=iteration)
+        except InvalidRequest as error:
+            failure = Failure(FailurePhase.MODEL, Reason.PROVIDER_REJECTED, error.message, iteration=iteration)
+        telemetry.output_chunks(iteration, reads)
+        took = time.monotonic_ns() - started
+        if failure is None:
+            self.feed(ModelEnded(iteration, attempt, took, first))
+        else:
+            self.feed(ModelFailed(iteration, attempt, failure, self._wiring.random(), took, first))
+
+    def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
+        prepared = self._prepared
+        assert prepared.provider is not None and prepared.prompt is not None, "a prepared run has both"
+        prompt, bounds = prepared.prompt, prepared.bounds
+        prompt.extend(effect.append)
+        offer = effect.offer_tools and bool(prompt.offered)
+        return prepared.provider, ModelRequest(
+            model=self._run.model.model if self._run.model is not None else "",
+            messages=prompt.messages(),
+            tools=prompt.tools if offer else b"",
+            # A forced choice holds for the first iteration only: later it would never let the model answer.
+            tool_choice=prepared.spec.tools.choice if effect.iteration == 1 else ToolChoice(),
+            offered=prompt.offered if offer else (),
+            parallel_tool_calls=False if bounds.max_parallel_calls == 1 else None,
+            max_output_tokens=effect.max_output_tokens,
+            reasoning_effort=bounds.reasoning_effort,
+            provider_options=prepared.provider_options,
+            headers=prepared.telemetry.headers_for_model(effect.iteration),
+            limits=CallLimits(
+                total=bounds.iteration_timeout,
+                first_event=bounds.first_event_timeout,
+                idle=bounds.stream_idle_timeout,
+                thinking_idle=bounds.thinking_idle_timeout,
+            ),
+        )
+
+    async def _run_tool(self, effect: RunTool) -> None:
+        call_id = effect.call_id
+        prepared, checked = self._prepared, self._checked[effect.call_id]
+        view = prepared.view
+        assert view is not None and checked.tool is not None and checked.arguments is not None, "it was resolved"
+        invocation = ToolInvocation(
+            run_id=self._run.run_id,
+            call_id=call_id,
+            native_name=checked.tool.native_name,
+            arguments=checked.arguments,
+            caller=prepared.spec.caller,
+            session_id=self._run.session_id,
+            attempt=effect.attempt,
+            timeout=prepared.bounds.tool_call_timeout,
+            headers=prepared.telemetry.headers_for_tool(call_id),
+            on_progress=lambda done, total, text: self.feed(ToolProgress(call_id, done, total, text)),
+        )
+        started = time.monotonic_ns()
+        with prepared.telemetry.in_tool(call_id):
+            result = await view.execute(effect.routed_name, invocation, prepared.bounds.max_result_bytes)
+        self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
+
+    async def _wait(self, effect: Wait) -> None:
+        await anyio.sleep(effect.delay_ns / 1e9)
+        self.feed(RetryDue(effect.iteration, effect.attempt))
+
+    def _settle(self, effect: Settle) -> None:
+        settled_ns = self._run.settle_time_ns
+        run = replace(self._run, last_sequence=self._log.last, epoch=self._log.epoch)
+        self._log.settle(
+            Settlement(
+                settled_ns,
+                encode_run(run),
+                tuple(stored_message(message, settled_ns) for message in effect.messages),
+            )
+        )
+
+
+def stored_message(message: Message, create_time_ns: int) -> StoredMessage:
+    """A message as the store keeps it, stamped."""
+    stamped = replace(message, create_time_ns=message.create_time_ns or create_time_ns)
+    return StoredMessage(
+        stamped.message_id, stamped.role.value, encode_message(stamped), stamped.run_id, stamped.create_time_ns
+    )
