@@ -8,7 +8,6 @@ from types import TracebackType
 
 import grpc
 from google.rpc import status_pb2
-from grpc_status import rpc_status
 
 from turnwire import afollow
 from turnwire.v1 import turn_service_pb2, turn_service_pb2_grpc
@@ -24,6 +23,8 @@ from turnwired.domain.run import TurnSpec
 from turnwired.domain.tool import Tool
 
 CALL_SECONDS = 60.0
+DETAILS_KEY = "grpc-status-details-bin"
+"""Trailing metadata that every error of a server of ours has."""
 
 
 class CallFailed(TurnwireError):
@@ -96,6 +97,6 @@ class Client:
 def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
     metadata = error.trailing_metadata()
     for key, value in metadata or ():
-        if key == rpc_status.GRPC_DETAILS_METADATA_KEY and isinstance(value, bytes):
+        if key == DETAILS_KEY and isinstance(value, bytes):
             return status_pb2.Status.FromString(value)
     return None
