@@ -19,7 +19,7 @@ from turnwired.codec.message import (
     tool_result_from_pb,
     tool_result_to_pb,
 )
-from turnwired.codec.policy import effective_policy_from_pb, effective_policy_to_pb
+from turnwired.codec.policy import effective_policy_from_pb, encode_effective_policy
 from turnwired.codec.trace import trace_from_pb, trace_to_pb
 from turnwired.codec.values import (
     cost_from_pb,
@@ -131,7 +131,7 @@ def _run_started(event: domain.RunStarted, out: event_pb2.RunEvent) -> None:
     started.agent_id = event.agent_id
     started.agent_revision = event.agent_revision
     model_to_pb(event.model, started.model)
-    effective_policy_to_pb(event.effective_policy, started.effective_policy)
+    started.effective_policy.MergeFromString(encode_effective_policy(event.effective_policy))
     started.tool_names.extend(event.tool_names)
     trace_context_to_pb(event.trace_context, started.trace_context)
     if event.parent_run_id is not None:

@@ -93,6 +93,24 @@ def effective_policy_to_pb(value: EffectivePolicy, out: policy_pb2.EffectivePoli
         _provenance_to_pb(item, out.provenance.add())
 
 
+_ENCODED: Final[dict[int, tuple[EffectivePolicy, bytes]]] = {}
+_MOST_ENCODED: Final = 64
+
+
+def encode_effective_policy(value: EffectivePolicy) -> bytes:
+    """As ``effective_policy_to_pb``. Remembers the last few by identity: runs of one agent share one policy object."""
+    known = _ENCODED.get(id(value))
+    if known is not None and known[0] is value:
+        return known[1]
+    out = policy_pb2.EffectivePolicy()
+    effective_policy_to_pb(value, out)
+    data = out.SerializeToString()
+    if len(_ENCODED) >= _MOST_ENCODED:
+        _ENCODED.pop(next(iter(_ENCODED)))
+    _ENCODED[id(value)] = (value, data)
+    return data
+
+
 def effective_policy_from_pb(message: policy_pb2.EffectivePolicy) -> EffectivePolicy:
     """All fields."""
     return EffectivePolicy(
