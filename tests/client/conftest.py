@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def service() -> AsyncIterator[ScriptedTurnService]:
     server = grpc.aio.server()
     scripted = ScriptedTurnService()  # type: ignore[abstract]  # what is not scripted answers UNIMPLEMENTED
