@@ -167,7 +167,7 @@ class Preparer:
             input_message_ids=tuple(message.message_id for message in input_),
             trace_context=telemetry.trace_context,
             include_trace=spec.include_trace,
-            price=self._wiring.price_of(resolved.model),
+            price=await self._wiring.price_of(resolved.model),
         )
         prepared = Prepared(
             spec=replace(spec, tools=resolved.tools),
