@@ -64,7 +64,7 @@ class Iteration:
         self.chat = tracer.start(
             f"{names.OPERATION_CHAT} {self._model}", SpanKind.CLIENT, chat_attributes, self.span.reference
         )
-        self.finish_reasons = _CUT
+        self.finish_reasons: tuple[str, ...] = _CUT
         self.usage = _NO_USAGE  # of all attempts, once the model call has ended
         self._response_model = ""
         self._chunks = 0
