@@ -10,7 +10,7 @@ from codec.values import INT64, LOGGED_EVENTS, values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwire.v1 import event_pb2, turn_service_pb2
+from turnwire.v1 import event_pb2, message_pb2, outcome_pb2, turn_service_pb2
 from turnwired.codec.event import decode_events, encode_event, event_from_pb
 from turnwired.codec.frame import Visibility, frame, record_header, split_records, varint
 from turnwired.domain import event
@@ -82,9 +82,7 @@ def test_a_row_is_cut_into_the_records_it_was_joined_from(log: list[LoggedEvent]
 
 @pytest.mark.requirement("CODEC-3")
 def test_a_record_longer_than_one_length_byte_is_cut_whole() -> None:
-    records = [
-        encode_event(n, 0, 1, event.TextDelta("p", "x" * size)) for n, size in enumerate((120, 200, 20_000))
-    ]
+    records = [encode_event(n, 0, 1, event.TextDelta("p", "x" * size)) for n, size in enumerate((120, 200, 20_000))]
     assert [record.data for record in split_records(b"".join(records))] == records
 
 
@@ -110,21 +108,15 @@ def test_levels_of_visibility_are_those_of_the_contract() -> None:
 
 @pytest.mark.requirement("CODEC-3")
 def test_an_event_of_a_newer_contract_is_sent_on_as_a_milestone() -> None:
-    newer = (
-        event_pb2.RunEvent(sequence=7).SerializeToString() + b"\xfa\x02\x00"
-    )  # an empty message in field 47
+    newer = event_pb2.RunEvent(sequence=7).SerializeToString() + b"\xfa\x02\x00"  # an empty message in field 47
     body = record_header(len(newer)) + newer
-    assert [(r.sequence, r.visibility, r.data) for r in split_records(body)] == [
-        (7, Visibility.MILESTONE, body)
-    ]
+    assert [(r.sequence, r.visibility, r.data) for r in split_records(body)] == [(7, Visibility.MILESTONE, body)]
     with pytest.raises(CodecError, match="event 7 is of a kind that this version does not know"):
         decode_events(body)
 
 
 @pytest.mark.requirement("CODEC-6")
-@pytest.mark.parametrize(
-    "body", [b"\x0a\x05ab", b"\xff", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"]
-)
+@pytest.mark.parametrize("body", [b"\x0a\x05ab", b"\xff", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"])
 def test_bytes_that_are_no_frame_are_a_codec_error(body: bytes) -> None:
     with pytest.raises(CodecError):
         decode_events(body)
@@ -141,8 +133,8 @@ def test_a_row_with_something_else_behind_its_records_is_a_codec_error() -> None
 @pytest.mark.requirement("CODEC-6")
 def test_an_error_deep_in_an_event_names_the_place() -> None:
     message = event_pb2.RunEvent(sequence=3)
-    message.run_finished.outcome.kind = 1
-    message.run_finished.message.role = 3
+    message.run_finished.outcome.kind = outcome_pb2.OUTCOME_KIND_ANSWERED
+    message.run_finished.message.role = message_pb2.ROLE_ASSISTANT
     message.run_finished.message.parts.add(part_id="p1", text="fine")
     message.run_finished.message.parts.add(part_id="p2").tool_result.call_id = "c"
     with pytest.raises(CodecError, match=r"event 3 run_finished.parts\[1\].tool_result.status: must be set"):

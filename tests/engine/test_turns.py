@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.engine.harness import CALLER, Reader, world
+from engine.harness import CALLER, Reader, world
 from turnwired.domain.event import ToolCallExecuting, ToolCallFinished, TextDelta
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResultStatus

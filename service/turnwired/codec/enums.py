@@ -39,9 +39,7 @@ WireNumber = TypeVar("WireNumber", bound=int)
 class EnumTable(Generic[DomainEnum, WireNumber]):
     """One enum in both worlds. ``items`` are the contract's (name, number) pairs, ``prefix`` what their names share."""
 
-    def __init__(
-        self, domain: type[DomainEnum], items: Iterable[tuple[str, WireNumber]], prefix: str
-    ) -> None:
+    def __init__(self, domain: type[DomainEnum], items: Iterable[tuple[str, WireNumber]], prefix: str) -> None:
         numbers = {name.removeprefix(prefix): number for name, number in items}
         self.wire_numbers = {int(number) for number in numbers.values()}
         self.to_wire: dict[DomainEnum, WireNumber] = {member: numbers[member.name] for member in domain}

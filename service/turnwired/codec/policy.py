@@ -7,9 +7,7 @@ contract has and the domain does not enforce yet is listed by ``unenforced_paths
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwire.v1 import policy_pb2
@@ -29,6 +27,9 @@ from turnwired.domain.policy import (
 from turnwired.domain.usage import Cost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from enum import StrEnum
+
     from google.protobuf.descriptor import FieldDescriptor
     from google.protobuf.message import Message
 
@@ -92,6 +93,24 @@ def effective_policy_to_pb(value: EffectivePolicy, out: policy_pb2.EffectivePoli
         _provenance_to_pb(item, out.provenance.add())
 
 
+_ENCODED: Final[dict[int, tuple[EffectivePolicy, bytes]]] = {}
+_MOST_ENCODED: Final = 64
+
+
+def encode_effective_policy(value: EffectivePolicy) -> bytes:
+    """As ``effective_policy_to_pb``. Remembers the last few by identity: runs of one agent share one policy object."""
+    known = _ENCODED.get(id(value))
+    if known is not None and known[0] is value:
+        return known[1]
+    out = policy_pb2.EffectivePolicy()
+    effective_policy_to_pb(value, out)
+    data = out.SerializeToString()
+    if len(_ENCODED) >= _MOST_ENCODED:
+        _ENCODED.pop(next(iter(_ENCODED)))
+    _ENCODED[id(value)] = (value, data)
+    return data
+
+
 def effective_policy_from_pb(message: policy_pb2.EffectivePolicy) -> EffectivePolicy:
     """All fields."""
     return EffectivePolicy(
@@ -108,9 +127,7 @@ def rule_to_pb(value: PermissionRule, out: policy_pb2.PermissionRule) -> None:
 
 def rule_from_pb(message: policy_pb2.PermissionRule) -> PermissionRule:
     """All fields; the action must be set."""
-    return PermissionRule(
-        message.permission, message.pattern, PERMISSION_ACTION.from_wire(message.action, "action")
-    )
+    return PermissionRule(message.permission, message.pattern, PERMISSION_ACTION.from_wire(message.action, "action"))
 
 
 def _provenance_to_pb(value: PolicyProvenance, out: policy_pb2.PolicyProvenance) -> None:
@@ -143,9 +160,7 @@ def _read(leaf: _Leaf, source: Message, group: str) -> object:
         raise error.within(leaf.name).within(group) from error
 
 
-def _limit_leaf(
-    name: str, write_value: Callable[[Any, Any], None], read_value: Callable[[Any], object]
-) -> _Leaf:
+def _limit_leaf(name: str, write_value: Callable[[Any, Any], None], read_value: Callable[[Any], object]) -> _Leaf:
     """A cap: a value of its kind, or a mode."""
 
     def write(group: Any, value: object) -> None:
@@ -288,12 +303,10 @@ _GROUP_TYPES: Final[Mapping[str, Callable[..., object]]] = {
 
 
 def _leaves(group: str) -> tuple[_Leaf, ...]:
-    """What the group has on both sides, in the domain's order. A leaf that only the domain has is a mistake: KeyError."""
+    """What the group has on both sides, in the domain's order. A leaf that only the domain has is a KeyError."""
     message = policy_pb2.Policy.DESCRIPTOR.fields_by_name[group].message_type
     assert message is not None
-    return tuple(
-        _leaf(message.fields_by_name[leaf.name]) for leaf in fields(getattr(domain, _type_name(group)))
-    )
+    return tuple(_leaf(message.fields_by_name[leaf.name]) for leaf in fields(getattr(domain, _type_name(group))))
 
 
 _GROUPS: Final[Mapping[str, tuple[_Leaf, ...]]] = {group: _leaves(group) for group in _GROUP_TYPES}

@@ -126,9 +126,7 @@ def _iteration_from_pb(message: trace_pb2.IterationTrace) -> IterationTrace:
         provider_finish_reason=message.provider_finish_reason,
         usage=usage_from_pb(message.usage),
         cost=cost_from_pb(message.cost) if message.HasField("cost") else None,
-        time_to_first_token_ns=duration_from_pb(first_token)
-        if message.HasField("time_to_first_token")
-        else None,
+        time_to_first_token_ns=duration_from_pb(first_token) if message.HasField("time_to_first_token") else None,
         failed_attempts=tuple(_attempt_from_pb(attempt) for attempt in message.failed_attempts),
         failure=failure_from_pb(message.failure) if message.HasField("failure") else None,
         span_id=message.span_id,

@@ -55,7 +55,7 @@ from turnwired.turn.facts import (
     ToolResolved,
 )
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.trace import TraceFold
+from turnwired.turn.trace import trace_of
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class Execution:
         self._work: dict[str, _Work] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._trace = TraceFold()
+        self._milestones: list[LoggedEvent] = []
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class Execution:
 
     def trace(self) -> RunTrace:
         """What the run did so far."""
-        return self._trace.trace()
+        return trace_of(self._milestones)
 
     def cancel(self, failure: Failure) -> None:
         """Ask the run to stop. Idempotent; a settled run stays as it is."""
@@ -201,7 +201,7 @@ class Execution:
                 event = replace(event, span_id=span_id) if span_id else event
             case RunFinished():
                 if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
-                    event = replace(event, trace=self._trace.trace())
+                    event = replace(event, trace=trace_of(self._milestones))
                 self._run = replace(
                     self._run,
                     state=RunState.SETTLED,
@@ -216,7 +216,8 @@ class Execution:
                 pass
         self._log.append(emitted.iteration, event, time_ns)
         if visibility_of(event) is not Visibility.DELTA:
-            self._trace.add(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
+            # Kept as they are: most runs end well and nobody asks for their trace.
+            self._milestones.append(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
             telemetry.event(emitted.iteration, time_ns, event)
 
     def _perform(self, effect: Effect) -> None:

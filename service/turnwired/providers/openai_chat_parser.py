@@ -16,7 +16,15 @@ from turnwired.domain.generation import FinishReason, GenerationStopped, ModelIt
 from turnwired.providers.batch import BatchBuilder, PartKind
 from turnwired.providers.errors import WireError, protocol_error
 from turnwired.providers.openai_chat_calls import CallTracker
-from turnwired.providers.openai_chat_fields import dumps, is_error, joined_text, loads, reasoning_of, usage_of, wire_error
+from turnwired.providers.openai_chat_fields import (
+    dumps,
+    is_error,
+    joined_text,
+    loads,
+    reasoning_of,
+    usage_of,
+    wire_error,
+)
 from turnwired.providers.sse import Event, SSESplitter
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
@@ -260,11 +268,10 @@ class ChatParser:
         elif isinstance(part, dict):
             thinking = part.get("thinking")
             if thinking:
-                if text := joined_text(thinking):
-                    self._batch.text(PartKind.REASONING, text)
-            else:
-                text = part.get("text")
-                self._content(text if isinstance(text, str) else None)
+                if reasoning := joined_text(thinking):
+                    self._batch.text(PartKind.REASONING, reasoning)
+            elif isinstance(text := part.get("text"), str):
+                self._content(text)
 
     def _identify(self, value: dict[str, Any]) -> None:
         if self._identified:
@@ -306,4 +313,3 @@ class ChatParser:
     def _break(self, error: ProviderError) -> None:
         self.ended = True
         self.broken = error.failure
-

@@ -234,7 +234,7 @@ def _matches(run: StoredRun, query: RunFilter) -> bool:
         run.tenant == query.tenant
         and query.session_id in (None, run.session_id)
         and query.agent_id in (None, run.agent_id)
-        and query.state in (None, run.state)
+        and (not query.states or run.state in query.states)
         and query.parent_run_id in (None, run.parent_run_id)
         and query.labels.items() <= run.labels.items()
     )

@@ -85,7 +85,10 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One flush of a run's events. ``row_no`` is dense from 1; ``body`` is the events, ``facts`` the private part."""
+    """One flush of a run's events: one event at least. ``body`` is the events, ``facts`` the private part.
+
+    ``row_no`` and, over all rows, the sequences are dense from 1.
+    """
 
     run_id: str
     row_no: int
@@ -126,7 +129,10 @@ class Store(Protocol):
     async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
         """Append one row; returns when it is durable. Group-committed with rows of other runs.
 
-        Raises Fenced when ``row_no`` exists with another epoch or body; the same row again is an acknowledgement.
+        Raises Fenced when ``row_no`` exists with another epoch or content, when the run was taken over since (another
+        epoch owns it) or is settled; the same row again is an acknowledgement, also then. Raises StoreError when the
+        row does not follow the log's last one, or there is no such run. Cancelled, or after StoreUnavailable, the row
+        may have been stored: append the same row again before any other.
         """
         ...
 

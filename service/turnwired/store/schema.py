@@ -1,8 +1,8 @@
 """The tables of the store, for every SQL database, and the revision of the schema that this release works with.
 
-Types are the portable ones: text, integers, bytes. Times are nanoseconds since the epoch. Keys carry the tenant from the
-first revision on; a run's id is unique over all tenants. There are no foreign keys: the statements that write check
-what they need, in the same statement. It knows no driver.
+Types are the portable ones: text, integers, bytes. Times are nanoseconds since the epoch. Keys carry the tenant from
+the first revision on; a run's id is unique over all tenants. There are no foreign keys: the statements that write
+check what they need, in the same statement. It knows no driver.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import BigInteger, Integer, LargeBinary, String, TypeEngine
 
+from turnwired.domain.run import RunState
 from turnwired.store.port import RunFilter
 from turnwired.store.schema import (
     idempotency_keys,
@@ -309,8 +310,8 @@ WRITE_PING = insert(pings).values(
 
 
 def list_runs(query: RunFilter, *, continued: bool) -> Select[Any]:
-    """Newest first. Parameters: ``tenant``, ``limit``, each field that the query sets, ``label_N`` and
-    ``label_value_N`` for its labels in order, and ``after_time_ns``, ``after_run_id`` when it is continued.
+    """Newest first. Parameters: ``tenant``, ``limit``, each id that the query sets, ``state_N`` for its states,
+    ``label_N`` and ``label_value_N`` for its labels, in order, and ``after_time_ns``, ``after_run_id`` if continued.
     """
     wanted: list[ColumnElement[bool]] = [runs.c.tenant == _tenant]
     if query.session_id is not None:
@@ -319,9 +320,10 @@ def list_runs(query: RunFilter, *, continued: bool) -> Select[Any]:
         wanted.append(runs.c.agent_id == bindparam("agent_id", type_=String))
     if query.parent_run_id is not None:
         wanted.append(runs.c.parent_run_id == bindparam("parent_run_id", type_=String))
-    if query.state is not None:
-        wanted.append(runs.c.state == bindparam("state", type_=String))
-        if query.state.value != "SETTLED":
+    if query.states:
+        states = (bindparam(f"state_{number}", type_=String) for number in range(len(query.states)))
+        wanted.append(or_(*(runs.c.state == state for state in states)))
+        if RunState.SETTLED not in query.states:
             wanted.append(runs.c.state != _SETTLED)
     for number in range(len(query.labels)):
         wanted.append(

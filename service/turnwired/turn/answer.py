@@ -128,7 +128,9 @@ class Answer:
     @property
     def produced(self) -> bool:
         """Whether readers have seen anything of this attempt: text, reasoning, a call or a native item."""
-        return bool(self._entries)
+        return any(
+            not isinstance(entry, _OpenPart) or entry.sent > 0 or entry.finished is not None for entry in self._entries
+        )
 
     @property
     def has_text(self) -> bool:

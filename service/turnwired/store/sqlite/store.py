@@ -63,8 +63,7 @@ class SqliteStore:
         try:
             migrate(self._path)
             opened.append(connect(self._path, write=True))
-            for _ in range(READERS):
-                opened.append(connect(self._path, write=False))
+            opened.extend(connect(self._path, write=False) for _ in range(READERS))
             write, *reads = opened
             return Writer(write, self._path), [Reader(read, self._path) for read in reads]
         except BaseException as error:
