@@ -12,8 +12,8 @@ from itertools import count
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import SpanKind
-
 from telemetry.script import CLOCK, Driver, info
+
 from turnwired.domain.event import IterationFinished, RunFinished, TextDelta, ToolCallExecuting, ToolCallFinished
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import ToolResult, ToolResultStatus

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from telemetry.cost import Unsent, costs
+
 from turnwired.telemetry.null import NullTelemetry
 
 

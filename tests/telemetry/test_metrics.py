@@ -49,9 +49,9 @@ def test_gaps_between_chunks_are_their_mean_once_per_gap() -> None:
     measured = meter()
     instruments = Instruments(measured)
     key = ChatKey("openai", "gpt-x", "", 0, "")
-    instruments.chat(key, 1.2, None, Usage(), first_chunk=0.2, output_chunks=11)
-    instruments.chat(key, 1.2, None, Usage(), first_chunk=0.2, output_chunks=1)
-    instruments.chat(key, 1.2, "PROVIDER_NETWORK", Usage(), first_chunk=None, output_chunks=0)
+    instruments.chat(key, 1.2, None, Usage(), first_chunk=0.2, output_chunks=11, streaming=1.0)
+    instruments.chat(key, 1.2, None, Usage(), first_chunk=0.2, output_chunks=1, streaming=1.0)
+    instruments.chat(key, 1.2, "PROVIDER_NETWORK", Usage(), first_chunk=None, output_chunks=0, streaming=0.0)
     (gaps,) = data_of(measured.collect(), Instrument.CHAT_OUTPUT_CHUNK).data_points
     assert gaps.count == 10
     assert gaps.sum == pytest.approx(1.0)
@@ -75,7 +75,13 @@ def test_kept_look_ups_are_bounded_and_count_the_same() -> None:
     for _ in range(2):
         for number in range(600):
             instruments.chat(
-                ChatKey("openai", f"m{number}", "", 0, ""), 1.0, None, Usage(1), first_chunk=None, output_chunks=0
+                ChatKey("openai", f"m{number}", "", 0, ""),
+                1.0,
+                None,
+                Usage(1),
+                first_chunk=None,
+                output_chunks=0,
+                streaming=0.0,
             )
     points = data_of(measured.collect(), Instrument.CHAT_DURATION).data_points
     assert [point.count for point in points] == [2] * 600

@@ -233,6 +233,25 @@ def test_a_callers_cancel_is_no_error_and_keeps_cause_usage_and_first_output(
     assert run["turnwire.run.outcome"] == "ABORTED"
 
 
+@pytest.mark.requirement("TEL-4")
+def test_a_model_call_that_is_cut_without_an_account_has_its_time_to_first_output(
+    telemetry: OtelTelemetry, collector: Collector
+) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.run.output_began(1)
+    driver.finish_iteration(1, FinishReason.ABORTED, first_ns=None, failed=failure(Reason.CANCELLED))
+    driver.start_iteration(2)
+    driver.finish_iteration(2, FinishReason.ABORTED, first_ns=None, failed=failure(Reason.CANCELLED))
+    driver.finish_run(OutcomeKind.ABORTED, failure(Reason.CANCELLED))
+    close(telemetry, collector)
+    began, silent = (span for span in collector.spans if span.name == "chat gpt-x")
+    first = began.attributes["gen_ai.response.time_to_first_chunk"]
+    assert isinstance(first, float)
+    assert 0.0 <= first <= (began.end_ns - began.start_ns) / 1e9
+    assert "gen_ai.response.time_to_first_chunk" not in silent.attributes
+
+
 @pytest.mark.requirement("TEL-3", "TEL-4")
 @pytest.mark.parametrize("reason", [Reason.SHUTTING_DOWN, Reason.DEADLINE_EXCEEDED])
 def test_a_run_that_the_service_cuts_is_an_error(

@@ -37,6 +37,13 @@ def test_the_standard_variables_are_read() -> None:
 
 
 @pytest.mark.requirement("TEL-18")
+def test_an_endpoint_of_the_configuration_goes_first_and_keeps_the_other_variables() -> None:
+    environ = {"OTEL_SERVICE_NAME": "agents", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://elsewhere:4317"}
+    settings = settings_from_environment(environ, endpoint="http://here:4317")
+    assert (settings.endpoint, settings.service_name) == ("http://here:4317", "agents")
+
+
+@pytest.mark.requirement("TEL-18")
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
