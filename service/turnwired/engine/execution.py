@@ -295,6 +295,7 @@ class Execution:
                     reads += 1
                     if first is None and items:
                         first = time.monotonic_ns() - started
+                        telemetry.output_began(iteration)
                     for item in items:
                         if type(item) is ResponseIdentified:
                             telemetry.response_identified(iteration, item.response_id, item.model)
