@@ -1,0 +1,1 @@
+"""Turnwire's server. Nothing happens on import."""
