@@ -1,1 +1,3 @@
-"""Turnwire's server. Nothing happens on import."""
+"""Turnwire: a service that runs agent turns and settles each of them exactly once."""
+
+__version__ = "0.1.0"

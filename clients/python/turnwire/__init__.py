@@ -1,0 +1,1 @@
+"""Python client of Turnwire. The messages and stubs are in ``turnwire.v1``."""

@@ -1,0 +1,1 @@
+"""The `turnwire` command."""

@@ -1,0 +1,83 @@
+"""The request of a run as it grows: system blocks, history and the run's own messages, each encoded once.
+
+The request of an iteration is the one before plus new pieces at the end, so prompt caches hold and no message is
+encoded twice. Knows providers only by their port's encoder methods, given as a protocol here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from turnwired.domain.message import Message
+from turnwired.domain.tool import Tool
+
+
+class Encoder(Protocol):
+    """How a wire encodes the pieces of a request (see ``turnwired.providers.port.ModelProvider``)."""
+
+    def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
+        """System blocks."""
+        ...
+
+    def encode_message(self, message: Message) -> bytes:
+        """One message."""
+        ...
+
+    def encode_tools(self, tools: Sequence[Tool]) -> bytes:
+        """The tools offered."""
+        ...
+
+
+class Prompt:
+    """The growing request of one run, for one provider."""
+
+    def __init__(self, encoder: Encoder, instructions: Sequence[str], tools: Sequence[Tool]) -> None:
+        self._encoder = encoder
+        self.offered = tuple(tools)
+        self.tools = encoder.encode_tools(tools) if tools else b""
+        system = encoder.encode_system(instructions, tools)
+        self._pieces: list[bytes] = [system] if system else []
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        """Encode messages and put them at the end."""
+        self.extend_encoded(self._encoder.encode_message(message) for message in messages)
+
+    def extend_encoded(self, pieces: Iterable[bytes]) -> None:
+        """Put pieces that this provider encoded before at the end. Empty pieces are left out."""
+        self._pieces.extend(piece for piece in pieces if piece)
+
+    def messages(self) -> Sequence[bytes]:
+        """The pieces so far."""
+        return tuple(self._pieces)
+
+
+class EncodedMessages:
+    """A bounded cache of encoded session messages, so that a long conversation is not encoded again each turn.
+
+    Keys are (provider, run id or session, message id); the least recently used bytes go first.
+    """
+
+    def __init__(self, max_bytes: int = 64 << 20) -> None:
+        self._max = max_bytes
+        self._size = 0
+        self._items: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+
+    def get(self, key: tuple[str, str, str]) -> bytes | None:
+        """The bytes, if they are still kept."""
+        piece = self._items.get(key)
+        if piece is not None:
+            self._items.move_to_end(key)
+        return piece
+
+    def put(self, key: tuple[str, str, str], piece: bytes) -> None:
+        """Keep the bytes while there is room."""
+        old = self._items.pop(key, None)
+        if old is not None:
+            self._size -= len(old)
+        self._items[key] = piece
+        self._size += len(piece)
+        while self._size > self._max and self._items:
+            _, dropped = self._items.popitem(last=False)
+            self._size -= len(dropped)

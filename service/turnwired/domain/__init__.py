@@ -1,0 +1,1 @@
+"""The values that every other package speaks in. Imports nothing of ours."""

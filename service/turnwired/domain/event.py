@@ -1,0 +1,205 @@
+"""The entries of a run's log. The log is the truth: streams, reloads, traces and telemetry are folds over it.
+
+Durations are nanoseconds. ``DELTA_EVENTS`` may be sent before they are durable; every other event is stored first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from turnwired.domain.failure import Failure
+from turnwired.domain.generation import FinishReason
+from turnwired.domain.message import Message, Part, ToolResult
+from turnwired.domain.model import IterationKind, ModelSelection, TraceContext
+from turnwired.domain.outcome import Notice, Outcome
+from turnwired.domain.policy import EffectivePolicy
+from turnwired.domain.tool import ToolRef
+from turnwired.domain.trace import RunTrace
+from turnwired.domain.usage import Cost, Usage
+
+
+# --- deltas: sent at once, stored in batches -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """Text of the answer, to append to a part."""
+
+    part_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """Text of the model's reasoning, to append to a part."""
+
+    part_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallArgumentsDelta:
+    """A fragment of tool arguments; not valid JSON by itself."""
+
+    call_id: str
+    fragment: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallProgressed:
+    """A running tool reports progress, in units of the tool."""
+
+    call_id: str
+    progress: float
+    total: float | None = None
+    message: str = ""
+
+
+# --- milestones: durable before they are sent or acted on -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartFinished:
+    """A part of the assistant message is complete; equal to what its deltas add up to."""
+
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """First event of every run."""
+
+    run_id: str
+    agent_id: str
+    agent_revision: int
+    model: ModelSelection
+    effective_policy: EffectivePolicy
+    tool_names: tuple[str, ...]
+    session_id: str | None = None
+    parent_run_id: str | None = None
+    input_message_ids: tuple[str, ...] = ()
+    trace_context: TraceContext = field(default_factory=TraceContext)
+
+
+@dataclass(frozen=True, slots=True)
+class IterationStarted:
+    """A model call begins. ``max_output_tokens`` is None when left to the provider."""
+
+    kind: IterationKind
+    model: ModelSelection
+    span_id: str = ""
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFinished:
+    """A model call ended. Its tools may still run: this is not the run's end."""
+
+    finish_reason: FinishReason
+    provider_finish_reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
+    duration_ns: int = 0
+    time_to_first_token_ns: int | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRetryScheduled:
+    """A model call failed before any output and will be tried again after ``delay_ns``; its usage counts."""
+
+    attempt: int
+    delay_ns: int
+    failure: Failure
+    usage: Usage | None = None
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted:
+    """The model began to call a tool. ``tool`` is None and ``requested_name`` set when no tool has the name."""
+
+    call_id: str
+    tool: ToolRef | None
+    requested_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallArgumentsFinished:
+    """The arguments are complete. This is no proof of execution."""
+
+    call_id: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallExecuting:
+    """The tool is about to be invoked: durable before it runs."""
+
+    call_id: str
+    attempt: int = 1
+    span_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallFinished:
+    """The tool call settled, exactly once per call."""
+
+    result: ToolResult
+    duration_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """Usage and cost of one model."""
+
+    model: ModelSelection
+    usage: Usage
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """Last event of every run, exactly once. ``trace`` is set on every outcome but ANSWERED, or when asked for."""
+
+    outcome: Outcome
+    message: Message | None = None
+    structured_output_json: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
+    model_usage: tuple[ModelUsage, ...] = ()
+    iteration_count: int = 0
+    tool_call_count: int = 0
+    trace: RunTrace | None = None
+
+
+Event = (
+    TextDelta
+    | ReasoningDelta
+    | ToolCallArgumentsDelta
+    | ToolCallProgressed
+    | PartFinished
+    | RunStarted
+    | IterationStarted
+    | IterationFinished
+    | IterationRetryScheduled
+    | ToolCallStarted
+    | ToolCallArgumentsFinished
+    | ToolCallExecuting
+    | ToolCallFinished
+    | Notice
+    | RunFinished
+)
+
+DELTA_EVENTS = (TextDelta, ReasoningDelta, ToolCallArgumentsDelta, ToolCallProgressed)
+"""May be sent before they are durable: losing the tail of them in a crash loses no decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event with its place in the log. ``sequence`` is dense from 1; ``time_ns`` is Unix time."""
+
+    sequence: int
+    time_ns: int
+    iteration: int
+    event: Event

@@ -1,0 +1,132 @@
+"""Messages of a conversation and the parts they are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from turnwired.domain.failure import Failure
+from turnwired.domain.tool import ToolRef
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    SYSTEM = "SYSTEM"
+    USER = "USER"
+    ASSISTANT = "ASSISTANT"
+    TOOL = "TOOL"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Plain or Markdown text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """The model's reasoning; ``signature`` is the provider's, to be sent back byte-exact to that provider only."""
+
+    text: str
+    signature: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the model made. ``arguments_json`` is the model's words, which may be invalid JSON."""
+
+    call_id: str
+    tool: ToolRef
+    arguments_json: str
+
+
+class ToolResultStatus(StrEnum):
+    """How a tool call ended."""
+
+    OK = "OK"
+    ERROR = "ERROR"
+    DENIED = "DENIED"
+    INTERRUPTED = "INTERRUPTED"
+    NOT_EXECUTED = "NOT_EXECUTED"
+    OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentRef:
+    """A file, by its id in the request."""
+
+    attachment_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Bytes with an IANA media type."""
+
+    media_type: str
+    data: bytes
+    uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLink:
+    """Something that is elsewhere."""
+
+    uri: str
+    name: str = ""
+    media_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A JSON value as text."""
+
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueBlock:
+    """A block of a kind that the contract does not know, kept word for word."""
+
+    kind: str
+    value_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a call gave. ``original_size_bytes`` is set when the content was cut to the limit."""
+
+    call_id: str
+    status: ToolResultStatus
+    content: tuple[Part, ...] = ()
+    structured_json: str | None = None
+    failure: Failure | None = None
+    original_size_bytes: int | None = None
+
+
+Content = Text | Reasoning | ToolCall | ToolResult | AttachmentRef | Blob | ResourceLink | Data | OpaqueBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of content. ``part_id`` is unique in its run and the same in deltas and in the finished part."""
+
+    part_id: str
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. ``create_time_ns`` is Unix time in nanoseconds, 0 when not set."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    message_id: str = ""
+    run_id: str | None = None
+    create_time_ns: int = 0
+
+
+def text_of(message: Message) -> str:
+    """All text parts, joined."""
+    return "".join(part.content.text for part in message.parts if isinstance(part.content, Text))

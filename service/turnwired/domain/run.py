@@ -1,0 +1,104 @@
+"""A run as callers ask for it, read and listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from turnwired.domain.model import ModelSelection, TraceContext
+from turnwired.domain.message import Message
+from turnwired.domain.outcome import Outcome
+from turnwired.domain.policy import Policy
+from turnwired.domain.tool import ToolSelection
+from turnwired.domain.usage import Cost, Usage
+
+DEFAULT_TENANT = "default"
+"""The tenant of every caller until callers are authenticated; keys carry it from the first schema on."""
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    SETTLED = "SETTLED"
+
+
+class OnDisconnect(StrEnum):
+    """What a run does when the stream that started it is cut."""
+
+    CANCEL = "CANCEL"
+    CONTINUE = "CONTINUE"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf: ``tenant`` scopes sessions and runs, ``principal`` scopes idempotency keys."""
+
+    tenant: str = DEFAULT_TENANT
+    principal: str = "anonymous"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSpec:
+    """What a caller asks for, checked and translated. ``request_id`` empty: not idempotent."""
+
+    caller: Caller
+    input: tuple[Message, ...]
+    request_id: str = ""
+    agent_id: str = ""
+    session_id: str | None = None
+    policy: Policy = field(default_factory=Policy)
+    tools: ToolSelection = field(default_factory=ToolSelection)
+    model: ModelSelection | None = None
+    include_trace: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    parent_run_id: str | None = None
+    on_disconnect: OnDisconnect | None = None
+    digest: bytes = b""  # of the request's content: tells a repeated request_id from a reused one
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A reader's place in a run's log. Each takeover of a run raises the epoch, from 1; sequence 0 is the start."""
+
+    epoch: int = 0
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """State of one turn."""
+
+    run_id: str
+    agent_id: str
+    state: RunState
+    create_time_ns: int
+    session_id: str | None = None
+    parent_run_id: str | None = None
+    outcome: Outcome | None = None
+    message: Message | None = None
+    structured_output_json: str | None = None
+    epoch: int = 1
+    last_sequence: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
+    settle_time_ns: int = 0
+    trace_context: TraceContext = field(default_factory=TraceContext)
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    model: ModelSelection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A named configuration. ``instructions`` are system blocks, kept apart for prompt caching."""
+
+    agent_id: str
+    instructions: tuple[str, ...] = ()
+    model: ModelSelection | None = None
+    policy: Policy = field(default_factory=Policy)
+    tools: ToolSelection = field(default_factory=ToolSelection)
+    description: str = ""
+    revision: int = 1

@@ -1,0 +1,78 @@
+"""Tools as the model, callers and sources see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class ToolSource(StrEnum):
+    """Where a tool comes from. UNSPECIFIED: the model named a tool that no source has."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    LOCAL = "LOCAL"
+    MCP = "MCP"
+    CLIENT = "CLIENT"
+    PROVIDER = "PROVIDER"
+    GRPC = "GRPC"
+    HOST = "HOST"
+    OPERATOR = "OPERATOR"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRef:
+    """Names one tool: ``routed_name`` is what the model and callers use, ``native_name`` what its source uses."""
+
+    routed_name: str
+    native_name: str
+    source: ToolSource
+    server_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnnotations:
+    """What a tool may do, as its source says. None: not told. Hints, never trusted for safety."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool of the registry. The schemas are JSON Schema (2020-12) as JSON text."""
+
+    ref: ToolRef
+    description: str
+    input_schema_json: str
+    output_schema_json: str | None = None
+    title: str = ""
+    annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
+    lazy: bool = False
+
+
+class ToolChoiceMode(StrEnum):
+    """Whether the model may, must or must not call tools. UNSPECIFIED: the agent's setting."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    AUTO = "AUTO"
+    NONE = "NONE"
+    REQUIRED = "REQUIRED"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """A mode, or exactly one tool by its routed name."""
+
+    mode: ToolChoiceMode = ToolChoiceMode.UNSPECIFIED
+    routed_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSelection:
+    """Which tools a run may see. ``*`` matches any run of characters; an empty include means all."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    choice: ToolChoice = field(default_factory=ToolChoice)

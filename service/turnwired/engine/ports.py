@@ -1,0 +1,46 @@
+"""What the engine is wired with. ``app.py`` and tests fill it; nothing here knows an adapter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from turnwired.domain.model import ModelSelection
+from turnwired.domain.policy import Policy
+from turnwired.domain.run import Agent
+from turnwired.domain.usage import Cost, Usage
+from turnwired.providers.port import ModelProvider
+from turnwired.store.port import Store
+from turnwired.telemetry.port import Telemetry
+from turnwired.tools.port import ToolRegistry
+
+PriceOf = Callable[[ModelSelection], Callable[[Usage], Cost | None]]
+"""The pure pricing function of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Limits of the whole process. ``default_agent`` runs when a request names none."""
+
+    default_agent: str
+    max_active_runs: int = 2000
+    heartbeat_seconds: float = 15.0
+    deployment_policy: Policy = field(default_factory=Policy)
+    deployment_ref: str = ""
+    ceiling: Policy = field(default_factory=Policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The adapters and data that the engine works with."""
+
+    config: EngineConfig
+    agents: Mapping[str, Agent]
+    providers: Mapping[str, ModelProvider]
+    default_model: ModelSelection
+    registry: ToolRegistry
+    store: Store
+    telemetry: Telemetry
+    price_of: PriceOf
+    random: Callable[[], float] = random.random

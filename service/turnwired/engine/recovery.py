@@ -1,0 +1,102 @@
+"""Ending a run that nobody executes any more, from its stored log alone: after a crash, or after a fault of ours.
+
+The events and facts of its owner are gone; what the log holds is all that ever happened. Nothing is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from turnwired.codec.events import decode_events
+from turnwired.codec.runs import decode_run, encode_run
+from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
+from turnwired.domain.failure import Failure
+from turnwired.domain.run import Run, RunState
+from turnwired.engine.execution import stored_message
+from turnwired.engine.log import RunLog, now_ns
+from turnwired.store.port import Settlement, Store, StoredRun
+from turnwired.turn.recovery import closing_step
+from turnwired.turn.trace import TraceFold
+
+READ_BYTES = 4 << 20
+
+
+async def read_log(store: Store, run_id: str) -> list[LoggedEvent]:
+    """All stored events of a run, in order."""
+    events: list[LoggedEvent] = []
+    sequence = 0
+    while rows := await store.read_rows(run_id, sequence, READ_BYTES):
+        for row in rows:
+            events.extend(event for event in decode_events(row.body) if event.sequence > sequence)
+            sequence = row.last_sequence
+    return events
+
+
+def run_of(stored: StoredRun) -> Run:
+    """A stored run as callers read it."""
+    if stored.summary:
+        return replace(decode_run(stored.summary), epoch=stored.epoch, last_sequence=stored.last_sequence)
+    return Run(
+        run_id=stored.run_id,
+        agent_id=stored.agent_id,
+        state=stored.state,
+        create_time_ns=stored.create_time_ns,
+        session_id=stored.session_id,
+        parent_run_id=stored.parent_run_id,
+        epoch=stored.epoch,
+        last_sequence=stored.last_sequence,
+        labels=stored.labels,
+    )
+
+
+async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Run:
+    """End a run from its log, durably, and return it. Idempotent: a settled run is returned as it is.
+
+    Raises StoreError when it cannot be stored; Fenced means that somebody else did it.
+    """
+    if stored.state is RunState.SETTLED:
+        return run_of(stored)
+    events = await read_log(store, stored.run_id)
+    run = run_of(stored)
+    for logged in events:
+        if isinstance(logged.event, RunStarted):
+            run = replace(run, model=logged.event.model, trace_context=logged.event.trace_context)
+    last = events[-1].sequence if events else 0
+    log = RunLog(
+        stored.run_id, store, epoch=stored.epoch, row_no=stored.last_row_no, last_sequence=last
+    )
+    fold = TraceFold()
+    for logged in events:
+        fold.add(logged)
+    closing = closing_step(stored.run_id, stored.agent_id, stored.session_id, events, failure)
+    finished: RunFinished | None = None
+    now = now_ns()
+    for emitted in closing.events:
+        event = emitted.event
+        if isinstance(event, RunFinished):
+            event = finished = replace(event, trace=fold.trace())
+        log.append(emitted.iteration, event, now)
+        fold.add(LoggedEvent(log.last, now, emitted.iteration, event))
+    assert finished is not None, "the closing events of a run end with RunFinished"
+    run = replace(
+        run,
+        state=RunState.SETTLED,
+        outcome=finished.outcome,
+        message=finished.message,
+        usage=finished.usage,
+        cost=finished.cost,
+        settle_time_ns=now,
+        last_sequence=log.last,
+        epoch=stored.epoch,
+    )
+    log.settle(Settlement(now, encode_run(run), tuple(stored_message(m, now) for m in closing.messages)))
+    await log.write()
+    if log.failure is not None:
+        raise log.failure
+    return run
+
+
+async def settle_unfinished(store: Store, failure: Failure) -> Sequence[Run]:
+    """At boot: end every run that the process before left unfinished."""
+    return [await settle_orphan(store, stored, failure) for stored in await store.take_over_unfinished()]

@@ -1,0 +1,1 @@
+"""Policy: layers, merge, ceilings and provenance. Pure."""

@@ -1,0 +1,1 @@
+"""Model providers: a port and one file per wire. The only package that may import a provider's SDK."""

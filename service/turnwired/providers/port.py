@@ -1,0 +1,110 @@
+"""The port to model providers: what the engine asks for and what a wire gives back. Knows no wire.
+
+A wire serialises the canonical request and turns the answer's bytes into batches of ``ModelItem`` (see
+``turnwired.domain.generation``), one batch per socket read. It never retries: the turn machine owns that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from turnwired.domain.generation import ModelItem
+from turnwired.domain.message import Message
+from turnwired.domain.tool import Tool, ToolChoice
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """Time limits of one model call in seconds; None: no limit. The engine sets them from the policy.
+
+    ``first_event`` runs from the request to the first item; ``idle`` is re-armed by content only, never by pings or
+    empty deltas; ``thinking_idle`` replaces ``idle`` while the provider is known to think silently; ``total`` covers
+    the whole call. The wire enforces them and raises ProviderError(PROVIDER_TIMEOUT).
+    """
+
+    total: float | None = None
+    first_event: float | None = None
+    idle: float | None = None
+    thinking_idle: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One model call, canonical. ``messages`` and ``tools`` are already encoded by ``ModelProvider.encode_*``.
+
+    The encoded pieces are kept by the caller from iteration to iteration, so that a wire only joins bytes. ``tools``
+    is empty when the model must not call any. ``headers`` carries trace propagation.
+    """
+
+    model: str
+    messages: Sequence[bytes]
+    tools: bytes = b""
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)
+    offered: Sequence[Tool] = ()
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: int | None = None
+    reasoning_effort: str | None = None
+    provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    limits: CallLimits = field(default_factory=CallLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderInfo:
+    """What GetServerInfo and telemetry say of a provider. Never holds a credential.
+
+    ``telemetry_name`` is the value of ``gen_ai.provider.name`` (OpenTelemetry GenAI); ``configured`` is False when
+    calls cannot work, and ``hint`` then says what to do.
+    """
+
+    name: str
+    wire: str
+    telemetry_name: str
+    server_address: str
+    server_port: int
+    models: tuple[str, ...] = ()
+    configured: bool = True
+    hint: str = ""
+
+
+class ModelProvider(Protocol):
+    """One configured provider. Implementations are safe for any number of concurrent calls."""
+
+    @property
+    def info(self) -> ProviderInfo:
+        """What may be shown of it."""
+        ...
+
+    def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
+        """Encode the system blocks as this wire's message bytes (b"" when there are none).
+
+        ``tools`` are the tools offered: a provider whose tool-calling mode is not native explains them here.
+        """
+        ...
+
+    def encode_message(self, message: Message) -> bytes:
+        """Encode one message as this wire's JSON bytes: one or more JSON objects joined by commas, no brackets.
+
+        Deterministic: the same message gives the same bytes, so that prompt caches hold.
+        Raises InvalidRequest when the wire cannot carry a part.
+        """
+        ...
+
+    def encode_tools(self, tools: Sequence[Tool]) -> bytes:
+        """Encode the tools in the given order as this wire's JSON array bytes."""
+        ...
+
+    def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:
+        """Call the model and yield one batch of items per socket read.
+
+        Ends normally when the body ends, also without a GenerationStopped (the machine then says EOF). Raises
+        ProviderError with a typed failure for everything else, partial output having been yielded before. Closing
+        the generator or cancelling the task closes the connection at once.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections and child processes. Bounded."""
+        ...

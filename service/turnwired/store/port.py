@@ -1,0 +1,166 @@
+"""The port to the store. It keeps bytes and keys; what the bytes mean is the codec's business.
+
+The append log is the truth: a row is one flush of a run's events, and appending is compare-and-append on
+``(run_id, row_no)``, which fences a zombie on every database alike. All else (run state, messages) is a projection
+written in the same transaction as the row that causes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from turnwired.domain.run import Caller, RunState
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One message of a session as codec bytes."""
+
+    message_id: str
+    role: str
+    body: bytes
+    run_id: str | None = None
+    create_time_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run's projection. ``spec`` and ``summary`` are codec bytes: what was asked, and the run as read by GetRun."""
+
+    run_id: str
+    tenant: str
+    agent_id: str
+    state: RunState
+    epoch: int
+    last_row_no: int
+    last_sequence: int
+    create_time_ns: int
+    settle_time_ns: int = 0
+    session_id: str | None = None
+    parent_run_id: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    spec: bytes = b""
+    summary: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run to create, in one transaction with its idempotency key, its session and its input messages.
+
+    The session is created when it does not exist. ``request_id`` empty: not idempotent. ``digest`` tells a repeated
+    request from a reused key.
+    """
+
+    run_id: str
+    caller: Caller
+    agent_id: str
+    create_time_ns: int
+    session_id: str | None = None
+    parent_run_id: str | None = None
+    request_id: str = ""
+    digest: bytes = b""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    input: tuple[StoredMessage, ...] = ()
+    spec: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCreated:
+    """What became of NewRun: the run, and whether it existed before (same request id and digest)."""
+
+    run: StoredRun
+    existing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Projection of the row that holds RunFinished: the run settles and its session gets these messages."""
+
+    settle_time_ns: int
+    summary: bytes
+    messages: tuple[StoredMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One flush of a run's events. ``row_no`` is dense from 1; ``body`` is the events, ``facts`` the private part."""
+
+    run_id: str
+    row_no: int
+    epoch: int
+    first_sequence: int
+    last_sequence: int
+    body: bytes
+    facts: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """What ListRuns asks for. None: any."""
+
+    tenant: str
+    session_id: str | None = None
+    agent_id: str | None = None
+    state: RunState | None = None
+    parent_run_id: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Store(Protocol):
+    """Implementations pass ``tests/store/test_store_contract.py`` unchanged. All methods raise StoreUnavailable when
+    the store cannot be used, and nothing else of their database."""
+
+    async def start(self) -> None:
+        """Open, and migrate the schema under a lock. Raises ConfigError when it cannot be opened."""
+        ...
+
+    async def create_run(self, new: NewRun) -> RunCreated:
+        """Create a run. Raises Conflict SESSION_BUSY (metadata ``active_run_id``) when the session has an active run,
+        Conflict REQUEST_ID_REUSED (metadata ``run_id``) when the request id was used with another digest."""
+        ...
+
+    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
+        """Append one row; returns when it is durable. Group-committed with rows of other runs.
+
+        Raises Fenced when ``row_no`` exists with another epoch or body; the same row again is an acknowledgement.
+        """
+        ...
+
+    async def read_rows(self, run_id: str, after_sequence: int, max_bytes: int) -> Sequence[LogRow]:
+        """Rows whose last_sequence is greater than ``after_sequence``, in order: at least one if there is any, then
+        as many as fit ``max_bytes`` of body."""
+        ...
+
+    async def first_sequence_after_epoch(self, run_id: str, epoch: int) -> int | None:
+        """First sequence of the first row whose epoch is greater than ``epoch``; None when there is none."""
+        ...
+
+    async def get_run(self, tenant: str, run_id: str) -> StoredRun | None:
+        """One run."""
+        ...
+
+    async def list_runs(self, query: RunFilter, page_size: int, page_token: str) -> tuple[Sequence[StoredRun], str]:
+        """Newest first, and the token of the next page (empty on the last). Raises InvalidRequest on a bad token."""
+        ...
+
+    async def session_exists(self, tenant: str, session_id: str) -> bool:
+        """Whether the session is stored."""
+        ...
+
+    async def load_messages(self, tenant: str, session_id: str) -> Sequence[StoredMessage]:
+        """All messages of a session, oldest first; empty when it does not exist."""
+        ...
+
+    async def take_over_unfinished(self) -> Sequence[StoredRun]:
+        """At boot, by the only process: every run that is not settled, its epoch raised by one, durably."""
+        ...
+
+    async def ping(self) -> None:
+        """Raises StoreUnavailable unless a write would work."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was handed in, bounded, and close."""
+        ...

@@ -1,0 +1,107 @@
+"""The port to telemetry. The engine tells what happens; what becomes of it is none of its business.
+
+Everything here is synchronous, cheap and never raises: telemetry cannot harm a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from turnwired.domain.event import Event
+from turnwired.domain.model import ModelSelection, TraceContext
+from turnwired.domain.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What is known when a run begins. ``parent_headers`` are the caller's, for ``traceparent``."""
+
+    run_id: str
+    agent_id: str
+    session_id: str | None
+    model: ModelSelection
+    provider_name: str
+    server_address: str
+    server_port: int
+    tools: tuple[Tool, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    parent_headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class RunTelemetry(Protocol):
+    """Telemetry of one run."""
+
+    @property
+    def trace_context(self) -> TraceContext:
+        """The run's span; empty strings when nothing is recorded."""
+        ...
+
+    def iteration_started(self, iteration: int, max_output_tokens: int | None) -> str:
+        """Open the iteration's and the model call's spans; returns the model call's span id, or ''."""
+        ...
+
+    def tool_started(self, call_id: str, routed_name: str) -> str:
+        """Open the span of a tool execution; returns its span id, or ''."""
+        ...
+
+    def response_identified(self, iteration: int, response_id: str, model: str) -> None:
+        """The provider named its response and the model that answers."""
+        ...
+
+    def headers_for_model(self, iteration: int) -> Mapping[str, str]:
+        """Propagation headers of the model call's span; empty when nothing is recorded."""
+        ...
+
+    def headers_for_tool(self, call_id: str) -> Mapping[str, str]:
+        """Propagation headers of the tool's span; empty when nothing is recorded."""
+        ...
+
+    def in_tool(self, call_id: str) -> AbstractContextManager[None]:
+        """Makes the tool's span current in this task, so that a source's own client spans become its children."""
+        ...
+
+    def event(self, iteration: int, time_ns: int, event: Event) -> None:
+        """Every event of the run but deltas, in order; closes spans and records metrics."""
+        ...
+
+
+class ClientOperation(Protocol):
+    """One request to an MCP server, being made."""
+
+    def failed(self, error_type: str) -> None:
+        """It failed, or its result says it did; ``error_type`` is of low cardinality, such as ``tool_error``."""
+        ...
+
+    def request_id(self, jsonrpc_id: str) -> None:
+        """The JSON-RPC id of the request."""
+        ...
+
+
+class McpTelemetry(Protocol):
+    """Telemetry of MCP client operations (OpenTelemetry MCP semantic conventions)."""
+
+    def operation(
+        self, method: str, *, tool: str | None, protocol_version: str | None, transport: str
+    ) -> AbstractContextManager[ClientOperation]:
+        """Span and metric around one request; ``transport`` is ``pipe`` or ``tcp``. Current while inside."""
+        ...
+
+
+class Telemetry(Protocol):
+    """All telemetry of a process."""
+
+    @property
+    def mcp(self) -> McpTelemetry:
+        """For MCP adapters."""
+        ...
+
+    def begin_run(self, info: RunInfo) -> RunTelemetry:
+        """Open a run's span."""
+        ...
+
+    def aclose(self) -> None:
+        """Flush and stop. Returns within about two seconds whatever the collector does."""
+        ...

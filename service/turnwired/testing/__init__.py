@@ -1,0 +1,1 @@
+"""Public test kit: scripted provider, in-memory registry, event collector."""

@@ -1,0 +1,1 @@
+"""Tools: a port, the registry, and one adapter per kind of source."""

@@ -1,0 +1,122 @@
+"""The ports of tools: what a source offers (``Toolset``) and what the engine uses (``ToolRegistry``, ``ToolView``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from turnwired.domain.failure import Failure
+from turnwired.domain.message import Part, ToolResult
+from turnwired.domain.policy import ArgumentValidation
+from turnwired.domain.run import Caller
+from turnwired.domain.tool import Tool, ToolRef, ToolSelection
+
+ProgressReporter = Callable[[float, float | None, str], None]
+"""Called with progress, total if known, and a message, in units of the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInvocation:
+    """One execution of a tool. ``arguments`` is the parsed and checked JSON object.
+
+    ``timeout`` is in seconds and enforced by the registry around the source's call. ``headers`` carries trace
+    propagation (``traceparent``).
+    """
+
+    run_id: str
+    call_id: str
+    native_name: str
+    arguments: Mapping[str, object]
+    caller: Caller
+    session_id: str | None = None
+    attempt: int = 1
+    timeout: float | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    on_progress: ProgressReporter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a source's tool gave, typed and whole; the registry caps and cleans it. ``is_error``: the tool says so."""
+
+    content: tuple[Part, ...]
+    structured_json: str | None = None
+    is_error: bool = False
+
+
+class Toolset(Protocol):
+    """A source of tools. A broken source fails alone: ``tools`` goes on with what is known, ``failure`` says why."""
+
+    @property
+    def set_id(self) -> str:
+        """Stable id in the deployment, such as the MCP server's id; namespaces its tools."""
+        ...
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the source cannot be used now, or None."""
+        ...
+
+    async def start(self) -> None:
+        """Begin connecting and discovering, in a task of its own. Never raises for a broken source."""
+        ...
+
+    async def tools(self) -> Sequence[Tool]:
+        """The tools with native names, discovering them first when that has not happened. Bounded."""
+        ...
+
+    async def call(self, invocation: ToolInvocation) -> ToolOutput:
+        """Run one tool. Raises ToolError with a typed failure; cancellation reaches the tool."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop everything the source started. Bounded."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """A call that was found and checked: arguments to run with, or why it cannot run."""
+
+    tool: ToolRef | None
+    arguments: Mapping[str, object] | None = None
+    failure: Failure | None = None
+
+
+class ToolView(Protocol):
+    """The tools of one run, fixed at its start, in the order the model sees them."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """With routed names, in a deterministic order."""
+        ...
+
+    @property
+    def failures(self) -> Sequence[Failure]:
+        """Sources and tools left out, and why."""
+        ...
+
+    def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
+        """Find the tool and check the arguments. Never raises: what is wrong is told in words the model can act on."""
+        ...
+
+    async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
+        """Run a checked call and settle its result: capped, cleaned, typed. Raises only cancellation."""
+        ...
+
+
+class ToolRegistry(Protocol):
+    """All tool sources of a deployment, composed."""
+
+    async def start(self) -> None:
+        """Start all sources, side by side."""
+        ...
+
+    async def view(self, selection: ToolSelection, caller: Caller) -> ToolView:
+        """The tools that a run of this caller sees. Waits for discovery, bounded; broken sources are left out."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop all sources, side by side. Bounded."""
+        ...

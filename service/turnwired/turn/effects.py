@@ -1,0 +1,92 @@
+"""What the machine wants done. The driver does it once everything emitted before it is durable, and reports a fact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnwired.domain.event import Event, RunFinished
+from turnwired.domain.model import IterationKind
+from turnwired.domain.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Call the model -> ModelProduced*, then ModelEnded or ModelFailed.
+
+    ``append`` are the messages that this run added since its call before (assistant turn, then one TOOL message with
+    the results in call order): the request is the one before plus these, so its prefix only grows. Empty on a retry.
+    ``offer_tools`` is False for a pass that must not call tools.
+    """
+
+    iteration: int
+    attempt: int
+    kind: IterationKind
+    append: tuple[Message, ...]
+    offer_tools: bool = True
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveTool:
+    """Find the tool and check its arguments -> ToolResolved, at once."""
+
+    call_id: str
+    requested_name: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """Run a resolved tool -> ToolProgress*, then ToolFinished. Its ToolCallExecuting must be durable first."""
+
+    call_id: str
+    routed_name: str
+    arguments_json: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait -> RetryDue."""
+
+    iteration: int
+    attempt: int
+    delay_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Stop work whose facts are no longer wanted: the model call or wait of the iteration, and these tool calls."""
+
+    model: bool
+    call_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The run has ended. ``finished`` has been emitted; ``messages`` is what the session keeps of this run, in order.
+
+    Well-formed always: every call in it has exactly one result after it, in call order.
+    """
+
+    finished: RunFinished
+    messages: tuple[Message, ...]
+
+
+Effect = CallModel | ResolveTool | RunTool | Wait | Abandon | Settle
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """An event for the log and the iteration it belongs to (0: the run itself)."""
+
+    iteration: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The machine's answer to one fact: events first, in order, then effects, in order."""
+
+    events: tuple[Emitted, ...] = ()
+    effects: tuple[Effect, ...] = ()

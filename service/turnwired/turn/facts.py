@@ -1,0 +1,134 @@
+"""What can happen to a turn. Facts are all that the machine learns of the world, in the order they happened.
+
+Every fact about work that the machine started names it (iteration and attempt, or call id), so that a late fact about
+work already given up is recognised and ignored. Durations are nanoseconds, measured by whoever reports the fact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnwired.domain.failure import Failure
+from turnwired.domain.generation import ModelItem
+from turnwired.domain.message import ToolResult
+from turnwired.domain.tool import ToolRef
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The run was accepted and prepared. Always the first fact, exactly once."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparationFailed:
+    """The run was accepted but cannot begin: history unreadable, provider not configured. Instead of Begin."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProduced:
+    """What one socket read of a model call brought."""
+
+    iteration: int
+    attempt: int
+    items: tuple[ModelItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEnded:
+    """The provider's answer ended without an error. Whether it ended well is told by a GenerationStopped before it."""
+
+    iteration: int
+    attempt: int
+    duration_ns: int = 0
+    time_to_first_token_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailed:
+    """A model call failed. ``jitter`` is a random number in [0, 1) drawn by the driver, for the retry delay."""
+
+    iteration: int
+    attempt: int
+    failure: Failure
+    jitter: float = 0.0
+    duration_ns: int = 0
+    time_to_first_token_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDue:
+    """The wait before the next attempt is over."""
+
+    iteration: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResolved:
+    """The registry's answer to ResolveTool: the tool and no failure, or why the call cannot be made.
+
+    A failure with reason TOOL_DENIED settles the call as DENIED, any other as ERROR; the model is told either way.
+    """
+
+    call_id: str
+    tool: ToolRef | None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    """A running tool reports progress."""
+
+    call_id: str
+    progress: float
+    total: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A tool call that was started has a result."""
+
+    call_id: str
+    result: ToolResult
+    duration_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody or something wants the run to stop: ``failure.reason`` says who (CANCELLED, SHUTTING_DOWN, ...)."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineReached:
+    """A time limit of the whole run is over. ``policy_path`` names it; values are in seconds."""
+
+    policy_path: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFailed:
+    """The driver itself cannot go on (a fault of this service); the run must still end."""
+
+    failure: Failure
+
+
+Fact = (
+    Begin
+    | PreparationFailed
+    | ModelProduced
+    | ModelEnded
+    | ModelFailed
+    | RetryDue
+    | ToolResolved
+    | ToolProgress
+    | ToolFinished
+    | CancelRequested
+    | DeadlineReached
+    | DriverFailed
+)

@@ -1,0 +1,36 @@
+"""What a turn machine is given at its start and never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from turnwired.domain.model import ModelSelection, TraceContext
+from turnwired.domain.policy import EffectivePolicy
+from turnwired.domain.usage import Cost, Usage
+from turnwired.policy.bounds import Bounds
+
+
+def unpriced(usage: Usage) -> Cost | None:
+    """The price of usage that no rate card knows: none."""
+    del usage
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSetup:
+    """``price`` is pure: usage to cost, None when there is no price. ``include_trace``: also when ANSWERED."""
+
+    run_id: str
+    agent_id: str
+    agent_revision: int
+    model: ModelSelection
+    effective_policy: EffectivePolicy
+    bounds: Bounds
+    tool_names: tuple[str, ...] = ()
+    session_id: str | None = None
+    parent_run_id: str | None = None
+    input_message_ids: tuple[str, ...] = ()
+    trace_context: TraceContext = field(default_factory=TraceContext)
+    include_trace: bool = False
+    price: Callable[[Usage], Cost | None] = unpriced
