@@ -1,8 +1,8 @@
 """Writes the Python code that is generated from ``proto/``; with ``--check`` only says whether it is up to date.
 
 Needs grpcio-tools and mypy-protobuf beside the running interpreter, no network and no other tool. The output is a
-function of ``proto/`` and the versions of the two, so that CI can ask for "regenerating leaves no diff". It knows nothing of
-the service. The image that ``buf breaking`` compares with is made by buf:
+function of ``proto/`` and the versions of the two, so that CI can ask for "regenerating leaves no diff". It knows
+nothing of the service. The image that ``buf breaking`` compares with is made by buf:
 ``buf build proto --exclude-source-info -o proto/turnwire-v1.binpb``.
 """
 
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import grpc_tools
+import grpc_tools  # type: ignore[import-untyped]  # it ships no types
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "proto"

@@ -7,6 +7,7 @@ TurnwireError
 │   ├── Conflict            the state does not allow it                -> FAILED_PRECONDITION / ALREADY_EXISTS / ABORTED
 │   ├── OutOfRange          the events asked for are not stored        -> OUT_OF_RANGE
 │   └── Unavailable         overloaded, shutting down, store down      -> UNAVAILABLE / RESOURCE_EXHAUSTED
+├── CodecError              bytes or a message of the contract do not say what they must
 ├── ProviderError           a model call failed; carries a Failure
 ├── ToolError               a tool call failed; carries a Failure
 ├── StoreError              the store could not do it
@@ -75,6 +76,20 @@ class Unavailable(RequestError):
     def __init__(self, reason: Reason, message: str, retry_after: float | None = None) -> None:
         super().__init__(reason, message)
         self.retry_after = retry_after
+
+
+class CodecError(TurnwireError):
+    """Bytes or a message of the contract do not say what they must. ``path`` leads to the place, as in BadRequest."""
+
+    def __init__(self, problem: str, path: str = "") -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.problem = problem
+        self.path = path
+
+    def within(self, outer: str) -> CodecError:
+        """The same error seen from one level further out."""
+        dot = "." if self.path and not self.path.startswith("[") else ""
+        return CodecError(self.problem, f"{outer}{dot}{self.path}")
 
 
 class ProviderError(TurnwireError):

@@ -106,12 +106,12 @@ class IterationFinished:
 
 @dataclass(frozen=True, slots=True)
 class IterationRetryScheduled:
-    """A model call failed before any output and will be tried again after ``delay_ns``; its usage counts."""
+    """A model call failed before any output and will be tried again after ``delay_ns``. Its usage counts, where told."""
 
     attempt: int
     delay_ns: int
     failure: Failure
-    usage: Usage | None = None
+    usage: Usage = field(default_factory=Usage)
     cost: Cost | None = None
 
 

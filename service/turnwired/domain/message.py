@@ -27,10 +27,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """The model's reasoning; ``signature`` is the provider's, to be sent back byte-exact to that provider only."""
+    """The model's reasoning; ``signature`` is the provider's, to be sent back byte-exact to that ``provider`` only.
+
+    ``redacted``: the provider withholds the text, and the signature is all there is.
+    """
 
     text: str
     signature: bytes = b""
+    provider: str = ""
+    redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,15 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LimitTrip:
-    """Which limit tripped: a path in Policy, the limit in force and the value that tripped it, in its unit."""
+    """Which limit tripped: a path in Policy, the limit in force and the value that tripped it, in its unit.
+
+    ``estimated``: the value was not measured but estimated.
+    """
 
     policy_path: str
     limit: str
     observed: str
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

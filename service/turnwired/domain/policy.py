@@ -6,6 +6,7 @@ bytes. Field names and paths (``loop.max_steps``) are those of the contract's ``
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -40,6 +41,21 @@ class ToolErrorMode(StrEnum):
     ABORT = "ABORT"
 
 
+class ToolExecutionMode(StrEnum):
+    """Who executes tool calls: the source of each tool, or the caller for every tool."""
+
+    EXECUTE = "EXECUTE"
+    RETURN = "RETURN"
+
+
+class HistoryOverflowMode(StrEnum):
+    """What happens to history that does not fit."""
+
+    FAIL = "FAIL"
+    TRUNCATE = "TRUNCATE"
+    COMPACT = "COMPACT"
+
+
 class CompletionMode(StrEnum):
     """What is guaranteed at the end of a run."""
 
@@ -57,6 +73,13 @@ class PermissionAction(StrEnum):
     ALWAYS_ASK = "ALWAYS_ASK"
 
 
+class WaitExpiryMode(StrEnum):
+    """What an unanswered approval or client tool call does to the run."""
+
+    REJECT = "REJECT"
+    ABORT = "ABORT"
+
+
 @dataclass(frozen=True, slots=True)
 class PermissionRule:
     """One rule; the last one that matches counts."""
@@ -68,10 +91,15 @@ class PermissionRule:
 
 @dataclass(frozen=True, slots=True)
 class LoopPolicy:
-    """Bounds of the loop: model iterations, tool calls, equal calls in a row. They cannot be turned off."""
+    """Bounds of the loop: model iterations, tool calls in all and per tool, equal calls in a row.
+
+    The first two end the loop and cannot be turned off. ``max_tool_calls_per_tool`` is keyed by routed name; ``*``
+    stands for each tool that is not named. Layers replace its entries one by one.
+    """
 
     max_steps: CountLimit | None = None
     max_tool_calls: CountLimit | None = None
+    max_tool_calls_per_tool: Mapping[str, CountLimit] = field(default_factory=dict[str, CountLimit])
     repeated_call_threshold: CountLimit | None = None
 
 
@@ -83,6 +111,7 @@ class ToolPolicy:
     argument_validation: ArgumentValidation | None = None
     error_mode: ToolErrorMode | None = None
     max_result_bytes: CountLimit | None = None
+    execution_mode: ToolExecutionMode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +120,12 @@ class ContextPolicy:
 
     max_history_tokens: CountLimit | None = None
     attachment_wait: DurationLimit | None = None
+    overflow_mode: HistoryOverflowMode | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPolicy:
-    """What the model may produce in one iteration."""
+    """What the model may produce in one iteration. ``reasoning_effort`` "" sends none, whatever a lower layer says."""
 
     max_output_tokens: CountLimit | None = None
     reasoning_effort: str | None = None
@@ -141,15 +171,23 @@ class CompletionPolicy:
 
     mode: CompletionMode | None = None
     reserved_output_tokens: CountLimit | None = None
+    answer_at_step_bound: bool | None = None
+    custom_prompt: str | None = None
+    custom_hook: str | None = None
+    allow_tools: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPolicy:
-    """Who may do what. Rules of a higher layer come later."""
+    """Who may do what. Rules of a higher layer come later; the actions are for tools that no rule matches."""
 
     rules: tuple[PermissionRule, ...] = ()
     auto_approve: bool | None = None
     allow_destructive: bool | None = None
+    read_only_action: PermissionAction | None = None
+    destructive_action: PermissionAction | None = None
+    default_action: PermissionAction | None = None
+    wait_expiry: WaitExpiryMode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +219,11 @@ class PolicyLayer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PolicyProvenance:
-    """Where one value comes from. ``requested_json`` is what was asked for when the ceiling cut it."""
+    """Where one value comes from.
+
+    ``requested_json`` is what was asked for when the ceiling cut it, as ProtoJSON. ``layer_ref`` names which one of
+    the layer; for a value that a layer left to the runtime or to the provider it says which layer did.
+    """
 
     path: str
     layer: PolicyLayer

@@ -17,6 +17,7 @@ class ToolSource(StrEnum):
     GRPC = "GRPC"
     HOST = "HOST"
     OPERATOR = "OPERATOR"
+    AGENT = "AGENT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,13 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True)
 class ToolSelection:
-    """Which tools a run may see. ``*`` matches any run of characters; an empty include means all."""
+    """Which tools a run may see: included (all, when empty), not excluded, and within ``narrow`` when that is set.
+
+    Patterns of routed names; ``*`` matches any run of characters. ``narrow`` is a request's own include, which can
+    take away from what the agent allows but never add.
+    """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    narrow: tuple[str, ...] = ()
     choice: ToolChoice = field(default_factory=ToolChoice)

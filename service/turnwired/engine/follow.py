@@ -7,15 +7,14 @@ wire. A reader that falls behind the records kept in memory reads the store, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from turnwired.codec.events import decode_events, encode_frame, split_records
-from turnwired.domain.errors import InvalidRequest, StoreError, Unavailable
-from turnwired.domain.errors import FieldViolation
+from turnwired.codec.frame import Visibility, frame, split_records
+from turnwired.domain.errors import FieldViolation, InvalidRequest, Unavailable
 from turnwired.domain.failure import Reason
 from turnwired.domain.run import Cursor
-from turnwired.engine.log import Level, RunLog, level_of
+from turnwired.engine.log import RunLog
 from turnwired.store.port import Store
 
 FRAME_BYTES = 1 << 20
@@ -61,7 +60,7 @@ async def place_of(store: Store, run_id: str, cursor: Cursor, epoch: int, last: 
 class Follower:
     """One reader of one live log. ``beat`` makes it send an empty frame when nothing else is to be sent."""
 
-    def __init__(self, log: RunLog, store: Store, place: Place, level: Level, send: Send) -> None:
+    def __init__(self, log: RunLog, store: Store, place: Place, level: Visibility, send: Send) -> None:
         self._log = log
         self._store = store
         self._place = place
@@ -112,32 +111,21 @@ class Follower:
             log.unsubscribe(wake.set)
 
     async def _from_store(self, until: int) -> None:
-        place = self._place
-        self._log_epoch_ok()
-        sequence = await send_stored(
-            self._store, self._log.run_id, place, self._level, self._send, until=until, last=self._log.visible
+        log = self._log
+        await send_stored(
+            self._store, log.run_id, self._place, self._level, self._send, until=until, last=log.visible
         )
-        place.sequence = sequence
 
-    def _log_epoch_ok(self) -> None:
-        assert self._place.epoch == self._log.epoch, "a place is found for the log's own epoch"
-
-    def _frame(self, records: list[bytes] | tuple[bytes, ...] | object) -> bytes:
+    def _frame(self, records: Sequence[bytes]) -> bytes:
         place = self._place
         rewind, place.rewind = place.rewind, None
-        return encode_frame(
-            records,  # type: ignore[arg-type]
-            epoch=place.epoch,
-            through=place.sequence,
-            last=max(self._log.visible, place.sequence),
-            rewind=rewind,
-        )
+        return frame(records, place.epoch, place.sequence, max(self._log.visible, place.sequence), rewind)
 
 
 async def send_stored(
-    store: Store, run_id: str, place: Place, level: Level, send: Send, *, until: int | None, last: int
-) -> int:
-    """Send stored events after the place, up to ``until`` or to the end of what is stored; returns the new place."""
+    store: Store, run_id: str, place: Place, level: Visibility, send: Send, *, until: int | None, last: int
+) -> None:
+    """Send stored events after the place, up to ``until`` or to the end of what is stored, moving the place."""
     sequence = place.sequence
     while until is None or sequence < until:
         rows = await store.read_rows(run_id, sequence, FRAME_BYTES)
@@ -145,21 +133,18 @@ async def send_stored(
             break
         records: list[bytes] = []
         for row in rows:
-            if level is Level.DELTA and row.first_sequence > sequence:
+            if level is Visibility.DELTA and row.first_sequence > sequence:
                 records.append(row.body)
             else:
                 after = sequence
                 records.extend(
-                    record
-                    for record, logged in zip(split_records(row.body), decode_events(row.body), strict=True)
-                    if logged.sequence > after and level_of(logged.event) >= level
+                    record.data
+                    for record in split_records(row.body)
+                    if record.sequence > after and record.visibility <= level
                 )
             sequence = row.last_sequence
         place.sequence = sequence
         rewind, place.rewind = place.rewind, None
         if records or rewind is not None:
-            await send(encode_frame(records, epoch=place.epoch, through=sequence, last=max(last, sequence), rewind=rewind))
-    return sequence
+            await send(frame(records, place.epoch, sequence, max(last, sequence), rewind))
 
-
-__all__ = ["Follower", "Place", "Send", "StoreError", "place_of", "send_stored"]

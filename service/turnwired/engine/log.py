@@ -10,9 +10,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 
-from turnwired.codec.events import encode_event
+from turnwired.codec.event import encode_event
+from turnwired.codec.frame import Visibility
 from turnwired.domain.errors import Fenced, StoreError, StoreUnavailable
 from turnwired.domain.event import (
     Event,
@@ -35,27 +35,19 @@ STORE_ATTEMPTS = 6
 STORE_RETRY_SECONDS = 0.25
 
 
-class Level(IntEnum):
-    """How much an event matters to a reader who wants less than all."""
-
-    DELTA = 0
-    MILESTONE = 1
-    OUTCOME = 2
-
-
-_LEVELS: dict[type, Level] = {
-    TextDelta: Level.DELTA,
-    ReasoningDelta: Level.DELTA,
-    ToolCallArgumentsDelta: Level.DELTA,
-    ToolCallProgressed: Level.DELTA,
-    RunStarted: Level.OUTCOME,
-    RunFinished: Level.OUTCOME,
+_VISIBILITY: dict[type, Visibility] = {
+    TextDelta: Visibility.DELTA,
+    ReasoningDelta: Visibility.DELTA,
+    ToolCallArgumentsDelta: Visibility.DELTA,
+    ToolCallProgressed: Visibility.DELTA,
+    RunStarted: Visibility.OUTCOME,
+    RunFinished: Visibility.OUTCOME,
 }
 
 
-def level_of(event: Event) -> Level:
-    """The level of an event."""
-    return _LEVELS.get(type(event), Level.MILESTONE)
+def visibility_of(event: Event) -> Visibility:
+    """Which streams an event is for."""
+    return _VISIBILITY.get(type(event), Visibility.MILESTONE)
 
 
 class RunLog:
@@ -75,7 +67,7 @@ class RunLog:
         self._row_no = row_no
         self._base = last_sequence + 1  # sequence of _records[0]
         self._records: deque[bytes] = deque()
-        self._levels: deque[Level] = deque()
+        self._levels: deque[Visibility] = deque()
         self._window = 0
         self._pending: list[bytes] = []
         self._pending_bytes = 0
@@ -92,17 +84,17 @@ class RunLog:
         """Number and encode one event. Durability starts with the next turn of the loop."""
         self.last = sequence = self.last + 1
         record = encode_event(sequence, time_ns, iteration, event)
-        level = _LEVELS.get(type(event), Level.MILESTONE)
+        level = visibility_of(event)
         self._records.append(record)
         self._levels.append(level)
         self._pending.append(record)
         size = len(record)
         self._window += size
         self._pending_bytes += size
-        if level is Level.DELTA:
+        if level is Visibility.DELTA:
             if not self._blockers:
                 self.visible = sequence
-                self._wake()
+                self.wake()
             if self._pending_bytes >= FLUSH_BYTES:
                 self._kick.set()
             elif self._timer is None and not self._urgent:
@@ -180,7 +172,8 @@ class RunLog:
             self._levels.popleft()
             self._base += 1
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let every reader look again."""
         for wake in self._wakes:
             wake()
 
@@ -202,7 +195,7 @@ class RunLog:
                 if not future.done():
                     future.set_result(None)
             self._drained.clear()
-        self._wake()
+        self.wake()
 
     async def flushed(self, sequence: int) -> None:
         """Return when ``sequence`` is durable. Raises the StoreError that ended the log."""
@@ -238,21 +231,21 @@ class RunLog:
         """Sequence of the oldest record in memory."""
         return self._base
 
-    def read(self, after: int, level: Level, max_bytes: int) -> tuple[Sequence[bytes], int]:
-        """Visible records after ``after`` that are at least ``level``, and the sequence through which that is all.
+    def read(self, after: int, level: Visibility, max_bytes: int) -> tuple[Sequence[bytes], int]:
+        """Visible records after ``after`` that are for a stream of ``level``, and the sequence through which that is all.
 
         ``after`` must not be older than ``oldest() - 1``.
         """
         start = after + 1 - self._base
         stop = self.visible + 1 - self._base
-        if start <= 0 and level is Level.DELTA and stop == len(self._records) and self._window <= max_bytes:
+        if start <= 0 and level is Visibility.DELTA and stop == len(self._records) and self._window <= max_bytes:
             return list(self._records), self.visible
         taken: list[bytes] = []
         size = 0
         through = after
         for position in range(start, stop):
             record = self._records[position]
-            if self._levels[position] >= level:
+            if self._levels[position] <= level:
                 size += len(record)
                 if taken and size > max_bytes:
                     break

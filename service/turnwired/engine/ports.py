@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent
 from turnwired.domain.usage import Cost, Usage
+from turnwired.policy.merge import Layer
 from turnwired.providers.port import ModelProvider
 from turnwired.store.port import Store
 from turnwired.telemetry.port import Telemetry
 from turnwired.tools.port import ToolRegistry
 
-PriceOf = Callable[[ModelSelection], Callable[[Usage], Cost | None]]
-"""The pure pricing function of a model."""
+PriceOf = Callable[[ModelSelection], Awaitable[Callable[[Usage], Cost | None]]]
+"""Finds the price of a model; what it gives is pure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class EngineConfig:
     heartbeat_seconds: float = 15.0
     deployment_policy: Policy = field(default_factory=Policy)
     deployment_ref: str = ""
-    ceiling: Policy = field(default_factory=Policy)
+    ceiling: Layer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from turnwired.codec.events import decode_events
-from turnwired.codec.runs import decode_run, encode_run
+from turnwired.codec.event import decode_events
+from turnwired.codec.run import decode_run, encode_run
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState

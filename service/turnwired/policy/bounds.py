@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnwired.domain.policy import ArgumentValidation, ToolErrorMode
+from turnwired.domain.policy import (
+    ArgumentValidation,
+    CountLimit,
+    DurationLimit,
+    EffectivePolicy,
+    LimitMode,
+    ToolErrorMode,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +38,53 @@ class Bounds:
     stream_idle_timeout: float | None
     thinking_idle_timeout: float | None
     tool_call_timeout: float | None
+
+
+def bounds_of(effective: EffectivePolicy) -> Bounds:
+    """The enforced caps of a merged policy. Raises ValueError for a policy that was not merged: a leaf is missing."""
+    policy = effective.policy
+    if policy.tool.argument_validation is None or policy.tool.error_mode is None:
+        raise ValueError("not an effective policy: tool settings are missing")
+    return Bounds(
+        max_steps=_count("loop.max_steps", policy.loop.max_steps),
+        max_tool_calls=_count("loop.max_tool_calls", policy.loop.max_tool_calls),
+        max_parallel_calls=_count("tool.max_parallel_calls", policy.tool.max_parallel_calls),
+        argument_validation=policy.tool.argument_validation,
+        error_mode=policy.tool.error_mode,
+        max_result_bytes=_open_count("tool.max_result_bytes", policy.tool.max_result_bytes),
+        max_output_tokens=_open_count("output.max_output_tokens", policy.output.max_output_tokens),
+        reasoning_effort=policy.output.reasoning_effort or None,
+        max_attempts=_count("retry.max_attempts", policy.retry.max_attempts),
+        retry_initial_delay=_seconds("retry.initial_delay", policy.retry.initial_delay),
+        retry_max_delay=_seconds("retry.max_delay", policy.retry.max_delay),
+        run_timeout=_open_seconds("timeout.run", policy.timeout.run),
+        iteration_timeout=_open_seconds("timeout.iteration", policy.timeout.iteration),
+        first_event_timeout=_open_seconds("timeout.first_event", policy.timeout.first_event),
+        stream_idle_timeout=_open_seconds("timeout.stream_idle", policy.timeout.stream_idle),
+        thinking_idle_timeout=_open_seconds("timeout.thinking_idle", policy.timeout.thinking_idle),
+        tool_call_timeout=_open_seconds("timeout.tool_call", policy.timeout.tool_call),
+    )
+
+
+def _count(path: str, limit: CountLimit | None) -> int:
+    if limit is None or isinstance(limit, LimitMode):
+        raise ValueError(f"not an effective policy: {path} has no number")
+    return limit
+
+
+def _open_count(path: str, limit: CountLimit | None) -> int | None:
+    return None if _is_open(limit) else _count(path, limit)
+
+
+def _seconds(path: str, limit: DurationLimit | None) -> float:
+    if limit is None or isinstance(limit, LimitMode):
+        raise ValueError(f"not an effective policy: {path} has no number")
+    return float(limit)
+
+
+def _open_seconds(path: str, limit: DurationLimit | None) -> float | None:
+    return None if _is_open(limit) else _seconds(path, limit)
+
+
+def _is_open(limit: DurationLimit | None) -> bool:
+    return limit is LimitMode.UNBOUNDED or limit is LimitMode.PROVIDER_NATIVE

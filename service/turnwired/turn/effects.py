@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from turnwired.domain.event import Event, RunFinished
-from turnwired.domain.model import IterationKind
 from turnwired.domain.message import Message
+from turnwired.domain.model import IterationKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Stop work whose facts are no longer wanted: the model call or wait of the iteration, and these tool calls."""
+    """Stop work whose facts are no longer wanted: the model call or wait of the iteration, and these tool calls.
+
+    The one effect that comes before the events of its step: the driver cancels the work and waits, bounded, until it
+    has unwound, and only then logs the events, so that a run is never reported ended while a tool of it still acts.
+    """
 
     model: bool
     call_ids: tuple[str, ...]

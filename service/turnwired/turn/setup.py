@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from turnwired.domain.model import ModelSelection, TraceContext
 from turnwired.domain.policy import EffectivePolicy
+from turnwired.domain.tool import ToolRef
 from turnwired.domain.usage import Cost, Usage
 from turnwired.policy.bounds import Bounds
 
@@ -19,7 +20,11 @@ def unpriced(usage: Usage) -> Cost | None:
 
 @dataclass(frozen=True, slots=True)
 class TurnSetup:
-    """``price`` is pure: usage to cost, None when there is no price. ``include_trace``: also when ANSWERED."""
+    """What the run is, what bounds it and which tools it has.
+
+    ``tools`` maps routed names to tools, in the order in which the model sees them. ``price`` is pure: usage to cost,
+    None when there is no price. ``include_trace``: also when ANSWERED.
+    """
 
     run_id: str
     agent_id: str
@@ -27,7 +32,7 @@ class TurnSetup:
     model: ModelSelection
     effective_policy: EffectivePolicy
     bounds: Bounds
-    tool_names: tuple[str, ...] = ()
+    tools: Mapping[str, ToolRef] = field(default_factory=dict[str, ToolRef])
     session_id: str | None = None
     parent_run_id: str | None = None
     input_message_ids: tuple[str, ...] = ()

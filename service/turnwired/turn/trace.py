@@ -21,14 +21,9 @@ from turnwired.domain.event import (
 )
 from turnwired.domain.message import Part, ToolCall
 from turnwired.domain.outcome import Notice
-from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.domain.trace import AttemptTrace, IterationTrace, RunTrace, ToolCallTrace, TraceEntry
-from turnwired.domain.usage import Cost, sum_cost, sum_usage
-
-
-def unknown_tool(requested_name: str) -> ToolRef:
-    """The reference of a tool that no source has: the name the model used, and nothing else."""
-    return ToolRef(requested_name, "", ToolSource.UNSPECIFIED)
+from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
+from turnwired.turn.history import unknown_tool
 
 
 @dataclass(slots=True)
@@ -91,12 +86,14 @@ class TraceFold:
             case PartFinished(part):
                 opened.parts.append(part)
             case IterationRetryScheduled() as retry:
-                failed = AttemptTrace(retry.attempt, retry.failure, retry.delay_ns, retry.usage)
+                failed = AttemptTrace(
+                    retry.attempt, retry.failure, retry.delay_ns, None if retry.usage == Usage() else retry.usage
+                )
                 trace = replace(
                     trace,
                     failed_attempts=(*trace.failed_attempts, failed),
                     attempt_count=retry.attempt + 1,
-                    usage=sum_usage([trace.usage] if retry.usage is None else [trace.usage, retry.usage]),
+                    usage=sum_usage([trace.usage, retry.usage]),
                     cost=_sum(trace.cost, retry.cost),
                 )
             case IterationFinished() as finished:

@@ -456,7 +456,7 @@ class ToolPolicy(_message.Message):
     @_builtins.property
     def max_parallel_calls(self) -> Global___CountLimit:
         """Calls of one iteration that may run at once, at least 1; 1 is serial.
-        Modes: D, U.
+        Modes: D.
         """
 
     @_builtins.property

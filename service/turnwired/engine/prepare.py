@@ -1,0 +1,219 @@
+"""From an accepted turn to what its execution needs: agent, model, policy, tools, history, telemetry.
+
+What the caller did wrong is raised before a run exists; what fails afterwards becomes the run's failure in phase
+PREPARATION, so that a run that was accepted always settles.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from turnwired.codec.message import decode_message
+from turnwired.context.prompt import EncodedMessages, Prompt
+from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, StoreError, TurnwireError
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.message import Message
+from turnwired.domain.model import ModelSelection
+from turnwired.domain.policy import EffectivePolicy, Policy, PolicyLayer
+from turnwired.domain.run import Agent, Caller, Run, TurnSpec
+from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
+from turnwired.engine.execution import Prepared
+from turnwired.engine.ports import Wiring
+from turnwired.policy.bounds import bounds_of
+from turnwired.policy.merge import Layer, merge
+from turnwired.providers.port import ModelProvider
+from turnwired.telemetry.port import RunInfo
+from turnwired.tools.port import ToolView
+from turnwired.turn.setup import TurnSetup
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A turn checked against the deployment: it may become a run."""
+
+    spec: TurnSpec
+    agent: Agent
+    model: ModelSelection
+    provider: ModelProvider
+    policy: EffectivePolicy
+    tools: ToolSelection
+
+
+class Preparer:
+    """Resolves and prepares turns for one deployment."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self._encoded = EncodedMessages()
+        self._plain_policies: dict[tuple[str, int], EffectivePolicy] = {}
+
+    def agent(self, agent_id: str) -> Agent:
+        """The agent, or the default one. Raises NotFound."""
+        wanted = agent_id or self._wiring.config.default_agent
+        agent = self._wiring.agents.get(wanted)
+        if agent is None:
+            known = ", ".join(sorted(self._wiring.agents))
+            raise NotFound(
+                Reason.AGENT_NOT_FOUND,
+                f"No agent has the id {wanted!r}. Configured agents: {known}.",
+                {"agent_id": wanted},
+            )
+        return agent
+
+    def policy(self, agent: Agent, run: Policy) -> EffectivePolicy:
+        """The policy of a run. Raises InvalidRequest for what breaks a rule or is not enforced."""
+        if run != Policy():
+            return self._merged(agent, run)
+        # Merging some fifty leaves costs as much as a short turn; most runs override none of them.
+        key = (agent.agent_id, agent.revision)
+        policy = self._plain_policies.get(key)
+        if policy is None:
+            policy = self._plain_policies[key] = self._merged(agent, run)
+        return policy
+
+    def _merged(self, agent: Agent, run: Policy) -> EffectivePolicy:
+        config = self._wiring.config
+        return merge(
+            [
+                Layer(PolicyLayer.DEPLOYMENT, config.deployment_ref, config.deployment_policy),
+                Layer(PolicyLayer.AGENT, f"{agent.agent_id}@{agent.revision}", agent.policy),
+                Layer(PolicyLayer.RUN, "", run),
+            ],
+            config.ceiling,
+        )
+
+    def model(self, agent: Agent, asked: ModelSelection | None) -> tuple[ModelSelection, ModelProvider]:
+        """The model to call and its provider. Raises InvalidRequest for a provider that is not configured."""
+        default = agent.model or self._wiring.default_model
+        model = default if asked is None else replace(
+            asked,
+            provider=asked.provider or default.provider,
+            model=asked.model or (default.model if asked.provider in ("", default.provider) else ""),
+        )
+        provider = self._wiring.providers.get(model.provider)
+        if provider is None:
+            known = ", ".join(sorted(self._wiring.providers))
+            raise InvalidRequest(
+                [
+                    FieldViolation(
+                        "turn.model.provider", f"no provider {model.provider!r} is configured; there are: {known}"
+                    )
+                ],
+                Reason.PROVIDER_NOT_CONFIGURED,
+            )
+        if not model.model:
+            raise InvalidRequest([FieldViolation("turn.model.model", f"is needed with provider {model.provider!r}")])
+        return model, provider
+
+    def resolve(self, spec: TurnSpec) -> Resolved:
+        """Check a turn against the deployment. Raises RequestError."""
+        agent = self.agent(spec.agent_id)
+        model, provider = self.model(agent, spec.model)
+        return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), selection(agent, spec.tools))
+
+    async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:
+        """The tools that a run with this selection sees."""
+        return await self._wiring.registry.view(tools, caller)
+
+    async def prepare(
+        self, resolved: Resolved, run: Run, input_: Sequence[Message], parent_headers: Mapping[str, str]
+    ) -> tuple[Prepared, TurnSetup]:
+        """Gather all that the run needs. Raises only cancellation."""
+        spec, agent = resolved.spec, resolved.agent
+        failure: Failure | None = None
+        prompt: Prompt | None = None
+        view: ToolView | None = None
+        try:
+            if resolved.tools.choice.mode is not ToolChoiceMode.NONE:
+                view = await self._wiring.registry.view(resolved.tools, spec.caller)
+            prompt = Prompt(resolved.provider, agent.instructions, view.tools if view is not None else ())
+            await self._add_history(prompt, resolved, run)
+            prompt.extend(input_)
+        except InvalidRequest as error:
+            failure = _failure(Reason.PROVIDER_REJECTED, error.message)
+        except StoreError as error:
+            failure = _failure(Reason.STORE_UNAVAILABLE, f"The session's history could not be read: {error}")
+        except TurnwireError as error:
+            failure = _failure(Reason.INTERNAL, str(error))
+        info = resolved.provider.info
+        telemetry = self._wiring.telemetry.begin_run(
+            RunInfo(
+                run_id=run.run_id,
+                agent_id=agent.agent_id,
+                session_id=spec.session_id,
+                model=resolved.model,
+                provider_name=info.telemetry_name,
+                server_address=info.server_address,
+                server_port=info.server_port,
+                tools=tuple(view.tools) if view is not None else (),
+                labels=spec.labels,
+                parent_headers=parent_headers,
+            )
+        )
+        run = replace(run, trace_context=telemetry.trace_context, model=resolved.model)
+        bounds = bounds_of(resolved.policy)
+        setup = TurnSetup(
+            run_id=run.run_id,
+            agent_id=agent.agent_id,
+            agent_revision=agent.revision,
+            model=resolved.model,
+            effective_policy=resolved.policy,
+            bounds=bounds,
+            tools={tool.ref.routed_name: tool.ref for tool in view.tools} if view is not None else {},
+            session_id=spec.session_id,
+            parent_run_id=spec.parent_run_id,
+            input_message_ids=tuple(message.message_id for message in input_),
+            trace_context=telemetry.trace_context,
+            include_trace=spec.include_trace,
+            price=await self._wiring.price_of(resolved.model),
+        )
+        prepared = Prepared(
+            spec=replace(spec, tools=resolved.tools),
+            run=run,
+            bounds=bounds,
+            view=view,
+            provider=resolved.provider,
+            prompt=prompt,
+            telemetry=telemetry,
+            failure=failure,
+            provider_options=_options(resolved.model),
+        )
+        return prepared, setup
+
+    async def _add_history(self, prompt: Prompt, resolved: Resolved, run: Run) -> None:
+        spec = resolved.spec
+        if spec.session_id is None:
+            return
+        pieces: list[bytes] = []
+        for stored in await self._wiring.store.load_messages(spec.caller.tenant, spec.session_id):
+            if stored.run_id == run.run_id:
+                continue  # this run's input was stored with the claim of the session; it is added as input
+            key = (resolved.model.provider, stored.run_id or "", stored.message_id)
+            piece = self._encoded.get(key)
+            if piece is None:
+                piece = resolved.provider.encode_message(decode_message(stored.body))
+                self._encoded.put(key, piece)
+            pieces.append(piece)
+        prompt.extend_encoded(pieces)
+
+
+def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
+    """The agent's selection narrowed by the request's: a run never sees a tool that its agent does not allow."""
+    unset = ToolChoice()
+    return ToolSelection(
+        include=agent.tools.include,
+        exclude=(*agent.tools.exclude, *asked.exclude),
+        narrow=asked.include,
+        choice=asked.choice if asked.choice != unset else agent.tools.choice,
+    )
+
+
+def _failure(reason: Reason, message: str) -> Failure:
+    return Failure(FailurePhase.PREPARATION, reason, message)
+
+
+def _options(model: ModelSelection) -> Mapping[str, object]:
+    options: object = json.loads(model.provider_options_json) if model.provider_options_json else {}
+    return options if isinstance(options, dict) else {}  # the request was checked: it is an object

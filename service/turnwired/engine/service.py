@@ -1,0 +1,316 @@
+"""The engine: accepts turns, executes each in a task of its own, and lets any number of readers follow them.
+
+It owns every run's task, the registry of live runs and the heartbeat. A run's life does not depend on any caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import anyio
+import anyio.abc
+
+from turnwired.codec.frame import Visibility
+from turnwired.codec.run import decode_turn, encode_turn
+from turnwired.domain.errors import Fenced, NotFound, StoreError, Unavailable
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.message import Message
+from turnwired.domain.model import ModelSelection
+from turnwired.domain.policy import EffectivePolicy, Policy
+from turnwired.domain.run import Caller, Cursor, Run, RunState, TurnSpec
+from turnwired.domain.tool import ToolSelection
+from turnwired.domain.trace import RunTrace
+from turnwired.engine.execution import Execution, stored_message
+from turnwired.engine.follow import Follower, Send, place_of, send_stored
+from turnwired.engine.ids import new_message_id, new_run_id
+from turnwired.engine.log import RunLog, now_ns
+from turnwired.engine.ports import Wiring
+from turnwired.engine.prepare import Preparer, Resolved, selection
+from turnwired.engine.recovery import read_log, run_of, settle_orphan, settle_unfinished
+from turnwired.providers.port import ProviderInfo
+from turnwired.store.port import NewRun, RunFilter, StoredRun
+from turnwired.tools.port import ToolView
+from turnwired.turn.facts import DeadlineReached
+from turnwired.turn.machine import TurnMachine
+from turnwired.turn.trace import trace_of
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A turn that became a run, or was one already (``existing``)."""
+
+    run_id: str
+    session_id: str | None
+    message_ids: tuple[str, ...]
+    existing: bool
+
+
+@dataclass(slots=True)
+class _Live:
+    """A run of this process from its acceptance to its end. ``execution`` is None while it is being prepared."""
+
+    run: Run
+    log: RunLog
+    caller: Caller
+    done: asyncio.Event
+    execution: Execution | None = None
+    cancelled: Failure | None = None
+
+
+class Engine:
+    """Runs turns. Use as an async context manager: inside it is ready, and leaving it ends every run it owns."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self._store = wiring.store
+        self._preparer = Preparer(wiring)
+        self._live: dict[str, _Live] = {}
+        self._followers: set[Follower] = set()
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._stopping = False
+
+    async def __aenter__(self) -> Engine:
+        restarted = Failure(
+            FailurePhase.SETTLEMENT,
+            Reason.SERVER_RESTARTED,
+            "The server stopped while the run was active. What its tools have done stays done; send the turn again.",
+            retryable=True,
+        )
+        for run in await settle_unfinished(self._store, restarted):
+            logger.warning("run %s was unfinished at start and is settled as ERRORED (SERVER_RESTARTED)", run.run_id)
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._heartbeat)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        assert self._tasks is not None
+        await self.stop(0.0)
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(None, None, None)
+
+    # --- starting and stopping ------------------------------------------------------------------------------------
+
+    async def start_turn(self, spec: TurnSpec, parent_headers: Mapping[str, str] | None = None) -> Accepted:
+        """Accept a turn durably and start its run. Raises RequestError or StoreError; then nothing was started."""
+        if self._stopping or self._tasks is None:
+            raise Unavailable(Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0)
+        if len(self._live) >= self._wiring.config.max_active_runs:
+            raise Unavailable(
+                Reason.OVERLOADED,
+                f"{len(self._live)} runs are active, which is the most this server takes; try again.",
+                1.0,
+            )
+        resolved = self._preparer.resolve(spec)
+        run_id = new_run_id()
+        now = now_ns()
+        input_ = tuple(
+            replace(message, message_id=new_message_id(), run_id=run_id, create_time_ns=now) for message in spec.input
+        )
+        run = Run(
+            run_id=run_id,
+            agent_id=resolved.agent.agent_id,
+            state=RunState.RUNNING,
+            create_time_ns=now,
+            session_id=spec.session_id,
+            parent_run_id=spec.parent_run_id,
+            labels=spec.labels,
+            model=resolved.model,
+        )
+        live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event())
+        self._live[run_id] = live  # before the wait: counts against the bound, and a repeat finds it
+        try:
+            created = await self._store.create_run(self._new_run(resolved, run, input_))
+        except BaseException:
+            del self._live[run_id]
+            raise
+        if created.existing:
+            del self._live[run_id]
+            stored = created.run
+            return Accepted(stored.run_id, stored.session_id, self._input_ids(stored), existing=True)
+        self._tasks.start_soon(self._execute, live, resolved, input_, dict(parent_headers or {}))
+        return Accepted(run_id, spec.session_id, tuple(message.message_id for message in input_), existing=False)
+
+    def _new_run(self, resolved: Resolved, run: Run, input_: Sequence[Message]) -> NewRun:
+        spec = resolved.spec
+        return NewRun(
+            run_id=run.run_id,
+            caller=spec.caller,
+            agent_id=run.agent_id,
+            create_time_ns=run.create_time_ns,
+            session_id=spec.session_id,
+            parent_run_id=spec.parent_run_id,
+            request_id=spec.request_id,
+            digest=spec.digest,
+            labels=spec.labels,
+            input=tuple(stored_message(message, run.create_time_ns) for message in input_),
+            spec=encode_turn(replace(spec, input=tuple(input_))),
+        )
+
+    async def _execute(
+        self, live: _Live, resolved: Resolved, input_: Sequence[Message], parent_headers: Mapping[str, str]
+    ) -> None:
+        run_id = live.run.run_id
+        try:
+            prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers)
+            live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
+            if live.cancelled is not None:
+                execution.cancel(live.cancelled)
+            await execution.run()
+        except Exception as error:  # task boundary: whatever is broken, the run must settle
+            logger.exception("run %s: the execution failed", run_id)
+            await self._end_broken(live, error)
+        finally:
+            live.done.set()
+            self._live.pop(run_id, None)
+
+    async def _end_broken(self, live: _Live, error: Exception) -> None:
+        failure = Failure(
+            FailurePhase.SETTLEMENT,
+            Reason.INTERNAL,
+            f"The service failed while it executed the run ({type(error).__name__}). Its log has the details.",
+        )
+        try:
+            stored = await self._store.get_run(live.caller.tenant, live.run.run_id)
+            if stored is not None:
+                await settle_orphan(self._store, stored, failure)
+        except StoreError as store_error:
+            logger.error("run %s: could not be settled (%s); it will be at the next start", live.run.run_id, store_error)
+        live.log.failure = live.log.failure or Fenced("the run was ended from its stored log")
+        live.log.wake()
+
+    async def stop(self, grace: float) -> None:
+        """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest."""
+        self._stopping = True
+        if not self._live:
+            return
+        with anyio.move_on_after(grace):
+            for live in list(self._live.values()):
+                await live.done.wait()
+        failure = Failure(
+            FailurePhase.SETTLEMENT,
+            Reason.SHUTTING_DOWN,
+            "The server was stopped while the run was active. Send the turn again.",
+            retryable=True,
+        )
+        for live in list(self._live.values()):
+            self._cancel(live, failure)
+        with anyio.move_on_after(10.0):  # a run that cannot be stored in this time is settled at the next start
+            for live in list(self._live.values()):
+                await live.done.wait()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether new runs are refused."""
+        return self._stopping
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def follow(self, caller: Caller, run_id: str, cursor: Cursor, level: Visibility, send: Send) -> None:
+        """Send frames of a run's log from the cursor to the run's end. Raises RequestError or StoreError."""
+        live = self._live.get(run_id)
+        if live is not None and live.caller.tenant == caller.tenant:
+            place = await place_of(self._store, run_id, cursor, live.log.epoch, live.log.last)
+            follower = Follower(live.log, self._store, place, level, send)
+            self._followers.add(follower)
+            try:
+                await follower.run()
+            finally:
+                self._followers.discard(follower)
+            return
+        stored = await self._stored(caller, run_id)
+        place = await place_of(self._store, run_id, cursor, stored.epoch, stored.last_sequence)
+        await send_stored(self._store, run_id, place, level, send, until=None, last=stored.last_sequence)
+        if stored.state is not RunState.SETTLED:
+            raise Unavailable(Reason.STORE_UNAVAILABLE, "The run is being recovered; attach again.", 1.0)
+
+    async def get_run(self, caller: Caller, run_id: str) -> Run:
+        """One run as it stands. Raises NotFound."""
+        live = self._live.get(run_id)
+        if live is not None and live.caller.tenant == caller.tenant and not live.log.finished:
+            if live.execution is not None:
+                return live.execution.run_state
+            await self._stored(caller, run_id)
+            return live.run
+        return run_of(await self._stored(caller, run_id))
+
+    async def get_trace(self, caller: Caller, run_id: str) -> RunTrace:
+        """What a run did so far. Raises NotFound."""
+        live = self._live.get(run_id)
+        if live is not None and live.caller.tenant == caller.tenant and live.execution is not None:
+            return live.execution.trace()
+        await self._stored(caller, run_id)
+        return trace_of(await read_log(self._store, run_id))
+
+    async def list_runs(self, query: RunFilter, page_size: int, page_token: str) -> tuple[Sequence[Run], str]:
+        """Runs, newest first."""
+        stored, token = await self._store.list_runs(query, page_size, page_token)
+        runs: list[Run] = []
+        for item in stored:
+            live = self._live.get(item.run_id)
+            execution = live.execution if live is not None else None
+            runs.append(execution.run_state if execution is not None else run_of(item))
+        return runs, token
+
+    async def cancel_run(self, caller: Caller, run_id: str, failure: Failure) -> Run:
+        """Ask a run to stop. Idempotent. Raises NotFound."""
+        live = self._live.get(run_id)
+        if live is not None and live.caller.tenant == caller.tenant:
+            self._cancel(live, failure)
+        return await self.get_run(caller, run_id)
+
+    def cancel_if_live(self, run_id: str, failure: Failure) -> None:
+        """Ask a run to stop, if this process executes it."""
+        live = self._live.get(run_id)
+        if live is not None:
+            self._cancel(live, failure)
+
+    def deadline_reached(self, run_id: str) -> None:
+        """The deadline of the call that started the run is over, and the run was to end with it."""
+        live = self._live.get(run_id)
+        if live is not None and live.execution is not None:
+            elapsed = (now_ns() - live.run.create_time_ns) / 1e9
+            live.execution.feed(DeadlineReached("deadline", elapsed))
+
+    def _cancel(self, live: _Live, failure: Failure) -> None:
+        if live.execution is not None:
+            live.execution.cancel(failure)
+        else:
+            live.cancelled = live.cancelled or failure
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def list_tools(self, caller: Caller, agent_id: str, asked: ToolSelection) -> ToolView:
+        """The tools that a run of this agent would see. Raises NotFound."""
+        return await self._preparer.view(selection(self._preparer.agent(agent_id), asked), caller)
+
+    def resolve_policy(self, agent_id: str, model: ModelSelection | None, policy: Policy) -> EffectivePolicy:
+        """The policy that a run would get. Raises NotFound or InvalidRequest."""
+        agent = self._preparer.agent(agent_id)
+        self._preparer.model(agent, model)
+        return self._preparer.policy(agent, policy)
+
+    def providers(self) -> Sequence[ProviderInfo]:
+        """What may be shown of the configured providers."""
+        return [provider.info for _, provider in sorted(self._wiring.providers.items())]
+
+    async def _stored(self, caller: Caller, run_id: str) -> StoredRun:
+        stored = await self._store.get_run(caller.tenant, run_id)
+        if stored is None:
+            raise NotFound(Reason.RUN_NOT_FOUND, f"No run has the id {run_id!r}.", {"run_id": run_id})
+        return stored
+
+    def _input_ids(self, stored: StoredRun) -> tuple[str, ...]:
+        spec = decode_turn(stored.spec, Caller(tenant=stored.tenant))
+        return tuple(message.message_id for message in spec.input)
+
+    async def _heartbeat(self) -> None:
+        while True:
+            await anyio.sleep(self._wiring.config.heartbeat_seconds)
+            for follower in tuple(self._followers):
+                follower.beat()

@@ -1,0 +1,141 @@
+"""Whether a layer of policy may be taken: every value in its range, every mode allowed, every option enforced. Pure.
+
+Nothing is accepted and ignored: a leaf that this version does not enforce is refused in whatever layer it is set.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from turnwired.domain.errors import FieldViolation, InvalidRequest
+from turnwired.domain.failure import Reason
+from turnwired.domain.policy import LimitMode, Policy
+from turnwired.domain.usage import Cost
+from turnwired.policy.leaves import CAP_KINDS, LEAF, LEAVES, Leaf, LeafKind, LeafValue, value_at
+from turnwired.policy.text import as_text, parse
+
+_CURRENCY = re.compile(r"[A-Z]{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyViolation:
+    """One broken rule. ``reason``: INVALID_REQUEST, or OPTION_NOT_SUPPORTED where this version does not enforce it."""
+
+    field: str
+    description: str
+    reason: Reason
+
+
+def violations(policy: Policy, prefix: str = "") -> list[PolicyViolation]:
+    """What is wrong with one layer, in the order of the table. ``prefix`` such as ``turn.policy`` opens the paths."""
+    found: list[PolicyViolation] = []
+    for leaf in LEAVES:
+        value = value_at(policy, leaf)
+        if value is not None:
+            found += _leaf_violations(leaf, value, _join(prefix, leaf.path))
+    return found
+
+
+def ceiling_violations(policy: Policy, prefix: str = "") -> list[PolicyViolation]:
+    """What is wrong with a safety ceiling: a layer of plain values, for caps of which less is tighter."""
+    found = violations(policy, prefix)
+    for leaf in LEAVES:
+        value = value_at(policy, leaf)
+        if value is None or not leaf.enforced:
+            continue
+        if not leaf.ceiling:
+            found.append(_invalid(_join(prefix, leaf.path), "has no order, so a ceiling cannot cut it; leave it unset"))
+        elif isinstance(value, LimitMode):
+            found.append(_invalid(_join(prefix, leaf.path), "a ceiling is a value, not a mode; leave it unset"))
+    return found
+
+
+def require_valid(policy: Policy, prefix: str = "") -> None:
+    """Raise InvalidRequest with every violation; its reason is OPTION_NOT_SUPPORTED when they are all of that kind."""
+    found = violations(policy, prefix)
+    if not found:
+        return
+    unsupported = all(violation.reason is Reason.OPTION_NOT_SUPPORTED for violation in found)
+    raise InvalidRequest(
+        [FieldViolation(violation.field, violation.description) for violation in found],
+        Reason.OPTION_NOT_SUPPORTED if unsupported else Reason.INVALID_REQUEST,
+    )
+
+
+def read_policy(data: Mapping[str, object], prefix: str = "") -> tuple[dict[str, LeafValue], list[PolicyViolation]]:
+    """Read plain data (``{"loop": {"max_steps": 10}}``) into values by path. What cannot be read is a violation."""
+    values: dict[str, LeafValue] = {}
+    found: list[PolicyViolation] = []
+    for path, item in _paths(data):
+        leaf = LEAF.get(path)
+        if leaf is None:
+            found.append(_invalid(_join(prefix, path), "is not a policy setting"))
+            continue
+        try:
+            values[path] = parse(leaf, item)
+        except ValueError as error:
+            found.append(_invalid(_join(prefix, path), str(error)))
+    return values, found
+
+
+def _paths(data: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for section, members in data.items():
+        if isinstance(members, Mapping):
+            for name, item in cast(Mapping[str, object], members).items():
+                yield f"{section}.{name}", item
+        else:
+            yield section, members
+
+
+def _join(prefix: str, path: str) -> str:
+    return f"{prefix}.{path}" if prefix else path
+
+
+def _invalid(field: str, description: str) -> PolicyViolation:
+    return PolicyViolation(field, description, Reason.INVALID_REQUEST)
+
+
+def _leaf_violations(leaf: Leaf, value: LeafValue, field: str) -> Iterator[PolicyViolation]:
+    if leaf.kind is LeafKind.ENUM and str(value) in leaf.allowed:
+        return
+    if not leaf.enforced or leaf.kind is LeafKind.ENUM:
+        what = f"{as_text(leaf, value)} is" if leaf.allowed else "is"
+        hint = f"use {_words(leaf)} or leave it unset" if leaf.allowed else "leave it unset"
+        yield PolicyViolation(field, f"{what} not enforced by this version; {hint}", Reason.OPTION_NOT_SUPPORTED)
+        return
+    if isinstance(value, LimitMode) and leaf.kind in CAP_KINDS:
+        if value not in leaf.modes:
+            yield _invalid(field, f"mode {value.lower()} is not allowed here; {_takes(leaf)}")
+        return
+    yield from _value_violations(leaf, value, field)
+
+
+def _value_violations(leaf: Leaf, value: LeafValue, field: str) -> Iterator[PolicyViolation]:
+    match leaf.kind:
+        case LeafKind.COUNT | LeafKind.DURATION:
+            assert isinstance(value, int | float)
+            if not math.isfinite(value) or not leaf.minimum <= value <= leaf.maximum:
+                yield _invalid(field, f"{value:g} is out of range; {_takes(leaf)}")
+        case LeafKind.COST:
+            assert isinstance(value, Cost)
+            if not _CURRENCY.fullmatch(value.currency_code) or not 0 <= value.amount_nanos <= leaf.maximum:
+                yield _invalid(field, "takes an amount of at least 0 in a currency by its ISO 4217 code")
+        case LeafKind.TEXT:
+            if len(str(value)) > leaf.maximum:
+                yield _invalid(field, f"is longer than {leaf.maximum:g} characters")
+        case LeafKind.BOOL | LeafKind.ENUM | LeafKind.RULES | LeafKind.COUNT_MAP:
+            return
+
+
+def _words(leaf: Leaf) -> str:
+    return " or ".join(sorted(word.lower() for word in leaf.allowed))
+
+
+def _takes(leaf: Leaf) -> str:
+    most = f" to {as_text(leaf, leaf.maximum)}" if leaf.maximum < 2**31 - 1 else " or more"
+    modes = "".join(f", or {mode.lower()}" for mode in LimitMode if mode in leaf.modes)
+    return f"takes {as_text(leaf, leaf.minimum)}{most}{modes}"

@@ -1,0 +1,90 @@
+"""One table of behaviours per service becomes gRPC handlers. Errors are mapped here, once, for every RPC.
+
+A method of the contract that has no behaviour answers UNIMPLEMENTED. Streaming behaviours write bytes that are
+already encoded, so their handlers have no serializer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf import descriptor as pb_descriptor
+from google.protobuf import message, message_factory
+
+from turnwired.domain.errors import TurnwireError
+from turnwired.rpc.errors import Context, abort, internal_status, status_of, unimplemented_status
+
+logger = logging.getLogger(__name__)
+
+Unary = Callable[[Any, Context], Awaitable[message.Message]]
+"""Takes the request message and the context, returns the response message."""
+Streaming = Callable[[Any, Context], Awaitable[None]]
+"""Takes the request message and the context, writes encoded responses to the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviours:
+    """What a service does, by method name."""
+
+    unary: Mapping[str, Unary]
+    streaming: Mapping[str, Streaming]
+
+
+def service_handler(service: pb_descriptor.ServiceDescriptor, behaviours: Behaviours) -> grpc.GenericRpcHandler:
+    """The handler of a service. Every method of the descriptor answers something."""
+    known = set(service.methods_by_name)
+    unknown = (set(behaviours.unary) | set(behaviours.streaming)) - known
+    if unknown:
+        raise ValueError(f"{service.full_name} has no methods {sorted(unknown)}")
+    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+    for method in service.methods:
+        parse = message_factory.GetMessageClass(method.input_type).FromString
+        name = f"{service.full_name}/{method.name}"
+        if method.server_streaming:
+            streaming = _streaming(name, behaviours.streaming.get(method.name))
+            handlers[method.name] = grpc.unary_stream_rpc_method_handler(streaming, parse, None)
+        else:
+            unary = _unary(name, behaviours.unary.get(method.name))
+            handlers[method.name] = grpc.unary_unary_rpc_method_handler(unary, parse, _serialize)
+    return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+
+def _serialize(response: message.Message) -> bytes:
+    return response.SerializeToString()
+
+
+def _unary(name: str, behaviour: Unary | None) -> Unary:
+    async def call(request: message.Message, context: Context) -> message.Message:
+        if behaviour is None:
+            await abort(context, unimplemented_status(name))
+        try:
+            return await behaviour(request, context)
+        except TurnwireError as error:
+            status = status_of(error)
+        except Exception:  # task boundary of the RPC: the caller learns that we failed, the log learns how
+            logger.exception("%s failed", name)
+            status = internal_status()
+        await abort(context, status)
+
+    return call
+
+
+def _streaming(name: str, behaviour: Streaming | None) -> Streaming:
+    async def call(request: message.Message, context: Context) -> None:
+        if behaviour is None:
+            await abort(context, unimplemented_status(name))
+        try:
+            await behaviour(request, context)
+            return
+        except TurnwireError as error:
+            status = status_of(error)
+        except Exception:  # task boundary of the RPC: the caller learns that we failed, the log learns how
+            logger.exception("%s failed", name)
+            status = internal_status()
+        await abort(context, status)
+
+    return call

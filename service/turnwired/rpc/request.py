@@ -1,0 +1,288 @@
+"""From the messages of a request to domain values, checked. Every broken rule is named with its path.
+
+What the contract has but this release does not enforce is refused here with OPTION_NOT_SUPPORTED, never ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from turnwire.v1 import event_pb2, model_pb2, policy_pb2, tool_pb2, turn_service_pb2
+from turnwired.codec.frame import Visibility
+from turnwired.codec.policy import policy_from_pb, unenforced_paths
+from turnwired.codec.run import cursor_from_pb, turn_from_pb
+from turnwired.codec.values import model_from_pb, tool_selection_from_pb
+from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
+from turnwired.domain.failure import Reason
+from turnwired.domain.message import AttachmentRef, Message, Role, ToolCall, ToolResult
+from turnwired.domain.model import ModelSelection
+from turnwired.domain.policy import Policy
+from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
+from turnwired.domain.tool import ToolSelection
+from turnwired.policy.validate import require_valid
+
+MAX_LABELS = 16
+MAX_LABEL_LENGTH = 256
+MAX_INPUT_MESSAGES = 10_000
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+
+
+@dataclass(slots=True)
+class Problems:
+    """Broken rules of one request, gathered so that the caller learns of all of them at once."""
+
+    invalid: list[FieldViolation] = field(default_factory=list[FieldViolation])
+    unsupported: list[FieldViolation] = field(default_factory=list[FieldViolation])
+
+    def add(self, path: str, description: str) -> None:
+        """A rule that the request breaks."""
+        self.invalid.append(FieldViolation(path, description))
+
+    def refuse(self, path: str, what: str = "is") -> None:
+        """An option that this release does not enforce."""
+        text = f"{what} not supported by this release of the server; leave it unset"
+        self.unsupported.append(FieldViolation(path, text))
+
+    def raise_if_any(self) -> None:
+        """Raise InvalidRequest when there are any; OPTION_NOT_SUPPORTED only when nothing else is wrong."""
+        if self.invalid:
+            raise InvalidRequest([*self.invalid, *self.unsupported])
+        if self.unsupported:
+            raise InvalidRequest(self.unsupported, Reason.OPTION_NOT_SUPPORTED)
+
+    def check_id(self, path: str, value: str) -> None:
+        """Ids are 1 to 64 characters of [A-Za-z0-9._-]."""
+        if not _ID.match(value):
+            self.add(path, "must be 1 to 64 characters of [A-Za-z0-9._-]")
+
+
+def turn_spec(
+    turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: OnDisconnect | None = None
+) -> TurnSpec:
+    """A checked turn. Raises InvalidRequest."""
+    problems = Problems()
+    _refuse_what_is_not_built(turn, problems)
+    try:
+        spec = turn_from_pb(turn, caller)
+    except CodecError as error:
+        path = error.path.removeprefix("turn.")
+        problems.add(f"turn.{path}" if path else "turn", error.problem)
+        problems.raise_if_any()
+        raise AssertionError("a problem was added") from error
+    _check_ids(turn, problems)
+    _check_labels(spec.labels, problems)
+    _check_input(spec, problems)
+    check_model(spec.model, "turn.model", problems)
+    _check_policy(spec.policy, "turn.policy", problems)
+    problems.raise_if_any()
+    return replace(spec, on_disconnect=on_disconnect, digest=digest_of(turn))
+
+
+def digest_of(turn: turn_service_pb2.TurnSpec) -> bytes:
+    """What tells a repeated request from a reused request_id: all of the turn but that id."""
+    content = turn_service_pb2.TurnSpec()
+    content.CopyFrom(turn)
+    content.request_id = ""
+    return hashlib.sha256(content.SerializeToString(deterministic=True)).digest()
+
+
+def _refuse_what_is_not_built(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
+    if turn.attachments:
+        problems.refuse("turn.attachments", "are")
+    if turn.HasField("output_format"):
+        problems.refuse("turn.output_format")
+    if turn.HasField("parent_run_id"):
+        problems.refuse("turn.parent_run_id")
+    if turn.on_busy not in (turn_service_pb2.ON_BUSY_UNSPECIFIED, turn_service_pb2.ON_BUSY_REJECT):
+        problems.refuse("turn.on_busy", "queueing and appending are")
+    refuse_selection(turn.tools, "turn.tools", problems)
+    for path in unenforced_paths(turn.policy):
+        problems.refuse(f"turn.policy.{path}")
+
+
+def refuse_selection(selection: tool_pb2.ToolSelection, path: str, problems: Problems) -> None:
+    """Client tools are not built yet."""
+    if selection.client_tools:
+        problems.refuse(f"{path}.client_tools", "are")
+
+
+def _check_ids(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
+    if turn.request_id:
+        problems.check_id("turn.request_id", turn.request_id)
+    if turn.agent_id:
+        problems.check_id("turn.agent_id", turn.agent_id)
+    if turn.HasField("session_id"):
+        problems.check_id("turn.session_id", turn.session_id)
+
+
+def _check_labels(labels: Mapping[str, str], problems: Problems) -> None:
+    if len(labels) > MAX_LABELS:
+        problems.add("turn.labels", f"has {len(labels)} entries; at most {MAX_LABELS} are allowed")
+    for key, value in labels.items():
+        if not key or len(key) > MAX_LABEL_LENGTH or len(value) > MAX_LABEL_LENGTH:
+            problems.add("turn.labels", f"keys are 1 to {MAX_LABEL_LENGTH} characters, values at most as many")
+            return
+
+
+def check_model(model: ModelSelection | None, path: str, problems: Problems) -> None:
+    """Provider options are a JSON object."""
+    if model is None or model.provider_options_json is None:
+        return
+    try:
+        options = json.loads(model.provider_options_json)
+    except ValueError as error:
+        problems.add(f"{path}.provider_options_json", f"is not JSON ({error})")
+        return
+    if not isinstance(options, dict):
+        problems.add(f"{path}.provider_options_json", "must be a JSON object")
+
+
+def _check_policy(policy: Policy, path: str, problems: Problems) -> None:
+    try:
+        require_valid(policy, path)
+    except InvalidRequest as error:
+        unsupported = error.reason is Reason.OPTION_NOT_SUPPORTED
+        (problems.unsupported if unsupported else problems.invalid).extend(error.violations)
+
+
+def _check_input(spec: TurnSpec, problems: Problems) -> None:
+    if not spec.input:
+        problems.add("turn.input", "must have at least one message, normally of ROLE_USER")
+        return
+    if len(spec.input) > MAX_INPUT_MESSAGES:
+        problems.add("turn.input", f"has {len(spec.input)} messages; at most {MAX_INPUT_MESSAGES} are allowed")
+        return
+    if spec.input[-1].role not in (Role.USER, Role.TOOL):
+        problems.add(f"turn.input[{len(spec.input) - 1}].role", "the last message must be of ROLE_USER or ROLE_TOOL")
+    open_calls: list[str] = []
+    for index, message in enumerate(spec.input):
+        path = f"turn.input[{index}]"
+        if not message.parts:
+            problems.add(f"{path}.parts", "must not be empty")
+        if any(isinstance(part.content, AttachmentRef) for part in message.parts):
+            problems.refuse(f"{path}.parts", "attachments are")
+        open_calls = _check_pairs(message, path, open_calls, problems)
+    if open_calls:
+        problems.add("turn.input", f"calls without a result: {', '.join(open_calls)}")
+
+
+def _check_pairs(message: Message, path: str, open_calls: list[str], problems: Problems) -> list[str]:
+    """Every call in history has exactly one result right after it: no provider takes anything else."""
+    calls = [part.content.call_id for part in message.parts if isinstance(part.content, ToolCall)]
+    results = [part.content.call_id for part in message.parts if isinstance(part.content, ToolResult)]
+    if calls and message.role is not Role.ASSISTANT:
+        problems.add(f"{path}.parts", "only ROLE_ASSISTANT messages may hold tool calls")
+    if results and message.role is not Role.TOOL:
+        problems.add(f"{path}.parts", "only ROLE_TOOL messages may hold tool results")
+    if message.role is Role.TOOL:
+        unknown = _extra(results, open_calls)
+        if unknown or not results:
+            problems.add(f"{path}.parts", f"results must answer the calls right before them; unknown: {unknown}")
+        return _extra(open_calls, results)
+    if open_calls:
+        problems.add(path, f"comes before the results of the calls {', '.join(open_calls)}")
+    if len(set(calls)) != len(calls):
+        problems.add(f"{path}.parts", "call ids repeat within the message")
+    return calls
+
+
+def _extra(items: Iterable[str], known: Iterable[str]) -> list[str]:
+    left = list(known)
+    extra: list[str] = []
+    for item in items:
+        if item in left:
+            left.remove(item)
+        else:
+            extra.append(item)
+    return extra
+
+
+def cursor(after: event_pb2.Cursor, path: str = "after") -> Cursor:
+    """A reader's cursor. Raises InvalidRequest."""
+    try:
+        value = cursor_from_pb(after)
+    except CodecError as error:
+        raise InvalidRequest([FieldViolation(f"{path}.{error.path}", error.problem)]) from error
+    if value.sequence > 0 and value.epoch == 0:
+        raise InvalidRequest([FieldViolation(f"{path}.epoch", "must be set, from the frame that gave the sequence")])
+    return value
+
+
+_DETAILS = {
+    turn_service_pb2.STREAM_DETAIL_UNSPECIFIED: Visibility.DELTA,
+    turn_service_pb2.STREAM_DETAIL_DELTAS: Visibility.DELTA,
+    turn_service_pb2.STREAM_DETAIL_MILESTONES: Visibility.MILESTONE,
+    turn_service_pb2.STREAM_DETAIL_OUTCOME: Visibility.OUTCOME,
+}
+
+
+def stream_detail(detail: int) -> Visibility:
+    """How much of the log a stream carries. Raises InvalidRequest for a value that this server does not know."""
+    for known, level in _DETAILS.items():
+        if known == detail:
+            return level
+    raise InvalidRequest([FieldViolation("stream_detail", f"has the unknown value {detail}")])
+
+
+def on_wait(value: int) -> None:
+    """A run of this release never waits, so both known values hold. Raises InvalidRequest for an unknown one."""
+    if value not in turn_service_pb2.OnWait.values():
+        raise InvalidRequest([FieldViolation("on_wait", f"has the unknown value {value}")])
+
+
+def disconnect(value: int) -> OnDisconnect | None:
+    """What the run does when the stream is cut; None: the server chooses."""
+    match value:
+        case turn_service_pb2.ON_DISCONNECT_UNSPECIFIED:
+            return None
+        case turn_service_pb2.ON_DISCONNECT_CANCEL:
+            return OnDisconnect.CANCEL
+        case turn_service_pb2.ON_DISCONNECT_CONTINUE:
+            return OnDisconnect.CONTINUE
+        case _:
+            raise InvalidRequest([FieldViolation("on_disconnect", f"has the unknown value {value}")])
+
+
+def tool_selection(message: tool_pb2.ToolSelection, path: str) -> ToolSelection:
+    """A checked selection. Raises InvalidRequest."""
+    problems = Problems()
+    refuse_selection(message, path, problems)
+    problems.raise_if_any()
+    try:
+        return tool_selection_from_pb(message)
+    except CodecError as error:
+        raise InvalidRequest([FieldViolation(f"{path}.{error.path}", error.problem)]) from error
+
+
+def policy(message: policy_pb2.Policy, path: str) -> Policy:
+    """A checked layer of policy. Raises InvalidRequest."""
+    problems = Problems()
+    for unenforced in unenforced_paths(message):
+        problems.refuse(f"{path}.{unenforced}")
+    try:
+        value = policy_from_pb(message)
+    except CodecError as error:
+        raise InvalidRequest([FieldViolation(f"{path}.{error.path}", error.problem)]) from error
+    _check_policy(value, path, problems)
+    problems.raise_if_any()
+    return value
+
+
+def model(message: model_pb2.ModelSelection, path: str) -> ModelSelection:
+    """A checked model selection. Raises InvalidRequest."""
+    problems = Problems()
+    value = model_from_pb(message)
+    check_model(value, path, problems)
+    problems.raise_if_any()
+    return value
+
+
+def page_size(value: int, default: int, maximum: int) -> int:
+    """0 lets the server choose. Raises InvalidRequest for a negative number; more than the maximum is the maximum."""
+    if value < 0:
+        raise InvalidRequest([FieldViolation("page_size", "must not be negative")])
+    return min(value or default, maximum)

@@ -1,0 +1,96 @@
+"""The gRPC server: services of the contract, health and reflection, limits and interceptors, start and stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from turnwire.v1 import (
+    agent_service_pb2,
+    mcp_server_service_pb2,
+    server_service_pb2,
+    session_service_pb2,
+    turn_service_pb2,
+)
+from turnwired.domain.errors import ConfigError
+from turnwired.rpc.handlers import Behaviours, service_handler
+from turnwired.rpc.server_service import ServerService
+from turnwired.rpc.turn_service import TurnService
+
+NOTHING = Behaviours(unary={}, streaming={})
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where and how to listen. ``address`` is host:port; port 0 picks a free one."""
+
+    address: str
+    max_request_bytes: int = 16 << 20
+    reflection: bool = True
+
+
+class RpcServer:
+    """A started server. Keep a reference: grpc.aio stops serving when the object is collected."""
+
+    def __init__(
+        self,
+        listen: Listen,
+        turns: TurnService,
+        server: ServerService,
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    ) -> None:
+        self._listen = listen
+        self._server = grpc.aio.server(
+            interceptors=tuple(interceptors),
+            options=[
+                ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
+                ("grpc.max_receive_message_length", listen.max_request_bytes),
+                ("grpc.max_concurrent_streams", 10_000),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ],
+        )
+        services = {
+            turn_service_pb2.DESCRIPTOR.services_by_name["TurnService"]: turns.behaviours(),
+            server_service_pb2.DESCRIPTOR.services_by_name["ServerService"]: server.behaviours(),
+            session_service_pb2.DESCRIPTOR.services_by_name["SessionService"]: NOTHING,
+            agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"]: NOTHING,
+            mcp_server_service_pb2.DESCRIPTOR.services_by_name["McpServerService"]: NOTHING,
+        }
+        self._server.add_generic_rpc_handlers(
+            tuple(service_handler(descriptor, behaviours) for descriptor, behaviours in services.items())
+        )
+        self._names = ["", *(descriptor.full_name for descriptor in services)]
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        if listen.reflection:
+            names = (*self._names[1:], health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, self._server)
+        self.port = 0
+
+    async def start(self) -> None:
+        """Listen. Raises ConfigError when the address cannot be had."""
+        try:
+            self.port = self._server.add_insecure_port(self._listen.address)
+        except RuntimeError as error:
+            raise ConfigError(
+                f"server.listen: cannot listen on {self._listen.address} (is the port in use?); "
+                "choose another with --listen or server.listen"
+            ) from error
+        await self._server.start()
+        for name in self._names:
+            await self._health.set(name, SERVING)
+
+    async def refuse(self) -> None:
+        """Tell health watchers that this server takes no new work."""
+        for name in self._names:
+            await self._health.set(name, NOT_SERVING)
+
+    async def stop(self, grace: float) -> None:
+        """Take no new calls, let those in flight end for ``grace`` seconds, then cut them."""
+        await self._server.stop(grace)

@@ -1,0 +1,184 @@
+"""TurnService: starts, follows, reads and stops runs. Translates; the engine does."""
+
+from __future__ import annotations
+
+import asyncio
+
+from turnwire.v1 import policy_pb2, turn_service_pb2
+from turnwired.codec.enums import RUN_STATE
+from turnwired.codec.message import message_to_pb
+from turnwired.codec.policy import effective_policy_to_pb
+from turnwired.codec.run import run_to_pb
+from turnwired.codec.trace import trace_to_pb
+from turnwired.codec.values import failure_to_pb, tool_to_pb
+from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.run import Caller, OnDisconnect
+from turnwired.engine.service import Engine
+from turnwired.rpc import request as read
+from turnwired.rpc.errors import Context
+from turnwired.rpc.handlers import Behaviours
+from turnwired.rpc.interceptor import call_headers
+from turnwired.store.port import RunFilter
+
+ANYBODY = Caller()
+"""Callers are not authenticated yet: all of them are the one default tenant's one principal."""
+
+
+class TurnService:
+    """Behaviours of the RPCs that this release builds."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def behaviours(self) -> Behaviours:
+        """By method name; every other method of the service answers UNIMPLEMENTED."""
+        return Behaviours(
+            unary={
+                "StartTurn": self.start_turn,
+                "GetRun": self.get_run,
+                "ListRuns": self.list_runs,
+                "CancelRun": self.cancel_run,
+                "ResolvePolicy": self.resolve_policy,
+                "ListTools": self.list_tools,
+            },
+            streaming={"RunTurn": self.run_turn, "WatchRun": self.watch_run},
+        )
+
+    async def run_turn(self, request: turn_service_pb2.RunTurnRequest, context: Context) -> None:
+        """Start the run, or attach to the one that the request id names, and follow it."""
+        asked = read.disconnect(request.on_disconnect)
+        after = read.cursor(request.after)
+        level = read.stream_detail(request.stream_detail)
+        read.on_wait(request.on_wait)
+        spec = read.turn_spec(request.turn, ANYBODY, asked)
+        accepted = await self._engine.start_turn(spec, call_headers())
+        ends_with_stream = (asked or _default_on_disconnect(spec.session_id)) is OnDisconnect.CANCEL
+        try:
+            await self._engine.follow(ANYBODY, accepted.run_id, after, level, context.write)
+        except asyncio.CancelledError:
+            if ends_with_stream and not accepted.existing:
+                self._stream_was_cut(accepted.run_id, context)
+            raise
+
+    def _stream_was_cut(self, run_id: str, context: Context) -> None:
+        remaining = context.time_remaining()
+        if remaining is not None and remaining <= 0:
+            self._engine.deadline_reached(run_id)
+            return
+        self._engine.cancel_if_live(
+            run_id,
+            Failure(
+                FailurePhase.MODEL,
+                Reason.CALLER_DISCONNECTED,
+                "The stream that started the run was cut, and the run was to end with it "
+                "(on_disconnect). Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
+                retryable=True,
+            ),
+        )
+
+    async def start_turn(
+        self, request: turn_service_pb2.StartTurnRequest, context: Context
+    ) -> turn_service_pb2.StartTurnResponse:
+        """Start the run and return its ids at once."""
+        spec = read.turn_spec(request.turn, ANYBODY, OnDisconnect.CONTINUE)
+        accepted = await self._engine.start_turn(spec, call_headers())
+        return turn_service_pb2.StartTurnResponse(
+            session_id=accepted.session_id,
+            run_id=accepted.run_id,
+            message_ids=accepted.message_ids,
+            existing=accepted.existing,
+        )
+
+    async def watch_run(self, request: turn_service_pb2.WatchRunRequest, context: Context) -> None:
+        """Follow a run from a cursor, live or from the store."""
+        read.on_wait(request.on_wait)
+        after = read.cursor(request.after)
+        level = read.stream_detail(request.stream_detail)
+        await self._engine.follow(ANYBODY, request.run_id, after, level, context.write)
+
+    async def get_run(
+        self, request: turn_service_pb2.GetRunRequest, context: Context
+    ) -> turn_service_pb2.GetRunResponse:
+        """A run with its final message and value."""
+        run = await self._engine.get_run(ANYBODY, request.run_id)
+        response = turn_service_pb2.GetRunResponse()
+        run_to_pb(run, response.run)
+        if run.message is not None:
+            message_to_pb(run.message, response.message)
+        if run.structured_output_json is not None:
+            response.structured_output_json = run.structured_output_json
+        if request.include_trace:
+            trace_to_pb(await self._engine.get_trace(ANYBODY, request.run_id), response.trace)
+        return response
+
+    async def list_runs(
+        self, request: turn_service_pb2.ListRunsRequest, context: Context
+    ) -> turn_service_pb2.ListRunsResponse:
+        """Runs, newest first."""
+        problems = read.Problems()
+        if request.outcome_kinds:
+            problems.refuse("outcome_kinds", "filtering by outcome is")
+        problems.raise_if_any()
+        try:
+            states = tuple(RUN_STATE.from_wire(state, "states") for state in request.states)
+        except CodecError as error:
+            raise InvalidRequest([FieldViolation("states", error.problem)]) from error
+        query = RunFilter(
+            tenant=ANYBODY.tenant,
+            session_id=request.session_id if request.HasField("session_id") else None,
+            agent_id=request.agent_id if request.HasField("agent_id") else None,
+            states=states,
+            parent_run_id=request.parent_run_id if request.HasField("parent_run_id") else None,
+            labels=dict(request.labels),
+        )
+        runs, token = await self._engine.list_runs(query, read.page_size(request.page_size, 50, 500), request.page_token)
+        response = turn_service_pb2.ListRunsResponse(next_page_token=token)
+        for run in runs:
+            run_to_pb(run, response.runs.add())
+        return response
+
+    async def cancel_run(
+        self, request: turn_service_pb2.CancelRunRequest, context: Context
+    ) -> turn_service_pb2.CancelRunResponse:
+        """Ask a run to stop."""
+        comment = f" Comment: {request.comment[:500]}" if request.comment else ""
+        failure = Failure(FailurePhase.MODEL, Reason.CANCELLED, f"CancelRun was called.{comment}")
+        run = await self._engine.cancel_run(ANYBODY, request.run_id, failure)
+        response = turn_service_pb2.CancelRunResponse()
+        run_to_pb(run, response.run)
+        return response
+
+    async def resolve_policy(
+        self, request: turn_service_pb2.ResolvePolicyRequest, context: Context
+    ) -> turn_service_pb2.ResolvePolicyResponse:
+        """The policy that a run would get. Sessions add no layer yet, so any session_id gives the same."""
+        model = read.model(request.model, "model") if request.HasField("model") else None
+        layer = read.policy(request.policy if request.HasField("policy") else policy_pb2.Policy(), "policy")
+        effective = self._engine.resolve_policy(request.agent_id, model, layer)
+        response = turn_service_pb2.ResolvePolicyResponse()
+        effective_policy_to_pb(effective, response.effective_policy)
+        return response
+
+    async def list_tools(
+        self, request: turn_service_pb2.ListToolsRequest, context: Context
+    ) -> turn_service_pb2.ListToolsResponse:
+        """The tools that a run would see, by routed name. The page token is the last name of the page before."""
+        selection = read.tool_selection(request.selection, "selection")
+        size = read.page_size(request.page_size, 100, 1000)
+        view = await self._engine.list_tools(ANYBODY, request.agent_id, selection)
+        tools = sorted(view.tools, key=lambda tool: tool.ref.routed_name)
+        rest = [tool for tool in tools if tool.ref.routed_name > request.page_token]
+        response = turn_service_pb2.ListToolsResponse()
+        for tool in rest[:size]:
+            tool_to_pb(tool, response.tools.add())
+        if len(rest) > size:
+            response.next_page_token = rest[size - 1].ref.routed_name
+        if not request.page_token:
+            for failure in view.failures:
+                failure_to_pb(failure, response.source_failures.add())
+        return response
+
+
+def _default_on_disconnect(session_id: str | None) -> OnDisconnect:
+    return OnDisconnect.CANCEL if session_id is None else OnDisconnect.CONTINUE

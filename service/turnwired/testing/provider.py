@@ -1,0 +1,136 @@
+"""A scripted provider: plays model answers item by item, fails where told, and keeps the requests it got.
+
+One script entry answers one model call, in order. A call beyond the script fails the test that made it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from turnwired.domain.errors import ProviderError
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.generation import (
+    FinishReason,
+    GenerationStopped,
+    ModelItem,
+    TextChunk,
+    ToolArgumentsChunk,
+    ToolCallClosed,
+    ToolCallOpened,
+    UsageReported,
+)
+from turnwired.domain.message import Data, Message, Text, ToolCall, ToolResult
+from turnwired.domain.tool import Tool
+from turnwired.domain.usage import Usage, UsageSource
+from turnwired.providers.port import ModelRequest, ProviderInfo
+
+Gate = Callable[[], Awaitable[object]]
+"""Awaited between batches: an event to wait for, so that a test decides when the model goes on."""
+Step = Sequence[ModelItem] | Gate | ProviderError
+"""One batch of items, something to wait for, or how the call fails."""
+
+
+@dataclass(slots=True)
+class ScriptedProvider:
+    """Plays ``script``; ``requests`` are the calls so far, ``closed`` how many answers were cut by the caller."""
+
+    script: list[Sequence[Step]]
+    name: str = "scripted"
+    requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
+    closed: int = 0
+    repeat_last: bool = False
+
+    @property
+    def info(self) -> ProviderInfo:
+        """A provider with a wire of its own."""
+        return ProviderInfo(self.name, "scripted", self.name, "127.0.0.1", 1, ("scripted-model",))
+
+    def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
+        """System blocks as one JSON object."""
+        return json.dumps({"role": "system", "blocks": list(blocks)}).encode() if blocks else b""
+
+    def encode_message(self, message: Message) -> bytes:
+        """Role and parts as one JSON object: enough to assert on."""
+        return json.dumps({"role": message.role.value, "parts": [_part(part.content) for part in message.parts]}).encode()
+
+    def encode_tools(self, tools: Sequence[Tool]) -> bytes:
+        """The routed names."""
+        return json.dumps([tool.ref.routed_name for tool in tools]).encode()
+
+    def messages(self, call: int) -> list[dict[str, object]]:
+        """The messages of a request, decoded."""
+        decoded: list[dict[str, object]] = [json.loads(piece) for piece in self.requests[call].messages]
+        return decoded
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:
+        """Play the next entry of the script."""
+        position = len(self.requests)
+        self.requests.append(request)
+        if position >= len(self.script) and not self.repeat_last:
+            failure = Failure(FailurePhase.MODEL, Reason.INTERNAL, f"call {position + 1} is beyond the script")
+            raise ProviderError(failure)
+        try:
+            for step in self.script[min(position, len(self.script) - 1)]:
+                if isinstance(step, ProviderError):
+                    raise step
+                if callable(step):
+                    await step()
+                else:
+                    yield step
+        except (GeneratorExit, asyncio.CancelledError):
+            self.closed += 1
+            raise
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+def _part(content: object) -> object:
+    match content:
+        case Text(text):
+            return text
+        case ToolCall() as call:
+            return {"call": call.call_id, "tool": call.tool.routed_name, "arguments": call.arguments_json}
+        case ToolResult() as result:
+            parts = [_part(part.content) for part in result.content]
+            return {"result": result.call_id, "status": result.status.value, "content": parts}
+        case Data(value):
+            return {"json": value}
+        case _:
+            return type(content).__name__
+
+
+def usage(input_tokens: int = 100, output_tokens: int = 20) -> UsageReported:
+    """Usage as a provider reports it."""
+    return UsageReported(Usage(input_tokens, output_tokens, source=UsageSource.PROVIDER))
+
+
+def stopped(reason: FinishReason = FinishReason.STOP, word: str = "stop") -> GenerationStopped:
+    """A positive end."""
+    return GenerationStopped(reason, word)
+
+
+def answer(*texts: str) -> list[Step]:
+    """A whole answer: one batch per text, then a good end with usage."""
+    batches: list[Step] = [[TextChunk(0, text)] for text in texts]
+    return [*batches, [stopped(), usage()]]
+
+
+def calls(*wanted: tuple[str, str]) -> list[Step]:
+    """An answer that calls tools: pairs of name and arguments JSON, then finish ``tool_calls`` with usage."""
+    items: list[ModelItem] = []
+    for index, (name, arguments) in enumerate(wanted):
+        items += [
+            ToolCallOpened(index, f"provider_{index}", name),
+            ToolArgumentsChunk(index, arguments),
+            ToolCallClosed(index),
+        ]
+    return [items, [stopped(FinishReason.TOOL_CALLS, "tool_calls"), usage()]]
+
+
+def fails(reason: Reason, *, retryable: bool = False, retry_after: float | None = None, text: str = "scripted") -> ProviderError:
+    """A failing call."""
+    return ProviderError(Failure(FailurePhase.MODEL, reason, text, retryable=retryable, retry_after=retry_after))

@@ -1,0 +1,204 @@
+"""The tool calls of one answer: found, checked, run side by side within bounds, each settled exactly once.
+
+Calls start in the model's order, finish in any, and give their results in the model's order again. Nothing starts
+before every call of the batch is checked, so that one durable write covers all that start together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from turnwired.domain.event import ToolCallExecuting, ToolCallFinished, ToolCallProgressed
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
+from turnwired.domain.tool import ToolRef
+from turnwired.turn.answer import Call, CallState
+from turnwired.turn.effects import ResolveTool, RunTool
+from turnwired.turn.facts import ToolFinished, ToolProgress, ToolResolved
+from turnwired.turn.ids import Ids
+from turnwired.turn.out import Out
+
+NAMES_SHOWN = 40
+"""Names of tools that the model is told of when it asks for one that does not exist."""
+
+
+def failed(result: ToolResult) -> bool:
+    """Whether the tool itself did not do what was asked; being denied or never started is no fault of a tool."""
+    return result.status in {
+        ToolResultStatus.ERROR,
+        ToolResultStatus.INTERRUPTED,
+        ToolResultStatus.OUTCOME_UNKNOWN,
+    }
+
+
+def settled_result(
+    call_id: str, part_id: str, status: ToolResultStatus, reason: Reason, message: str, iteration: int
+) -> ToolResult:
+    """A result that the runtime writes itself, in words for the model."""
+    failure = Failure(FailurePhase.TOOL, reason, message, iteration=iteration, call_id=call_id)
+    return ToolResult(call_id, status, (Part(part_id, Text(message)),), failure=failure)
+
+
+class ToolBatch:
+    """Calls of one iteration: ``admit`` and ``resolve``, or ``refuse``; ``done`` when every call has settled."""
+
+    def __init__(self, calls: Sequence[Call], ids: Ids, max_parallel: int) -> None:
+        self._calls = tuple(calls)
+        self._by_id = {call.call_id: call for call in self._calls}
+        self._ids = ids
+        self._max_parallel = max(max_parallel, 1)
+        self._unsettled = len(self._calls)
+        self._unresolved = 0
+        self._running = 0
+        self.over_bound = 0
+        self.culprit: Call | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether every call has its result."""
+        return self._unsettled == 0
+
+    @property
+    def executing(self) -> tuple[str, ...]:
+        """Ids of the calls that run now, in the model's order."""
+        return tuple(call.call_id for call in self._calls if call.state is CallState.EXECUTING)
+
+    def results(self) -> tuple[ToolResult, ...]:
+        """Results so far, in the model's order."""
+        return tuple(call.result for call in self._calls if call.result is not None)
+
+    # --- the ways in ------------------------------------------------------------------------------------------------
+
+    def admit(self, out: Out, tools: Mapping[str, ToolRef], room: int) -> None:
+        """Let in the first ``room`` calls, and settle those that cannot run whatever the registry says."""
+        for position, call in enumerate(self._calls):
+            if position >= room:
+                self.over_bound += 1
+                self._write(
+                    out,
+                    call,
+                    ToolResultStatus.NOT_EXECUTED,
+                    Reason.TOOL_NOT_EXECUTED,
+                    "Not executed: the bound on tool calls of this run (loop.max_tool_calls) is reached.",
+                )
+            elif call.damaged:
+                self._write(
+                    out,
+                    call,
+                    ToolResultStatus.ERROR,
+                    Reason.TOOL_ARGUMENTS_INVALID,
+                    "Not executed: fragments of the arguments were mixed up on their way. Make the call again.",
+                )
+            elif call.tool is None:
+                self._write(out, call, ToolResultStatus.ERROR, Reason.TOOL_NOT_FOUND, _not_found(call.name, tools))
+            else:
+                call.state = CallState.RESOLVING
+                self._unresolved += 1
+
+    def resolve(self, out: Out) -> None:
+        """Have every call that was let in found and checked."""
+        for call in self._calls:
+            if call.state is CallState.RESOLVING:
+                out.do(ResolveTool(call.call_id, call.name, call.arguments))
+
+    def refuse(self, out: Out, why: str) -> None:
+        """Settle every call as not executed."""
+        for call in self._calls:
+            if call.state is not CallState.SETTLED:
+                self._write(out, call, ToolResultStatus.NOT_EXECUTED, Reason.TOOL_NOT_EXECUTED, why)
+
+    # --- facts ------------------------------------------------------------------------------------------------------
+
+    def resolved(self, fact: ToolResolved, out: Out) -> bool:
+        """Take the registry's answer. False when no such answer is waited for."""
+        call = self._by_id.get(fact.call_id)
+        if call is None or call.state is not CallState.RESOLVING:
+            return False
+        self._unresolved -= 1
+        failure = fact.failure
+        if failure is None and fact.tool is not None:
+            call.tool = fact.tool
+            call.state = CallState.READY
+            return True
+        reason = Reason.TOOL_NOT_FOUND if failure is None else failure.reason
+        message = f"There is no tool {call.name[:64]!r}." if failure is None else failure.message
+        denied = reason is Reason.TOOL_DENIED
+        status = ToolResultStatus.DENIED if denied else ToolResultStatus.ERROR
+        result = settled_result(call.call_id, self._ids.part(), status, reason, message, out.iteration)
+        if failure is not None:
+            result = replace(result, failure=replace(failure, iteration=out.iteration, call_id=call.call_id))
+        self._settle(out, call, result, 0)
+        return True
+
+    def start(self, out: Out) -> None:
+        """Start what may start now: all is checked, and there is a free place."""
+        if self._unresolved:
+            return
+        for call in self._calls:
+            if self._running >= self._max_parallel:
+                return
+            if call.state is CallState.READY and call.tool is not None:
+                call.state = CallState.EXECUTING
+                self._running += 1
+                out.emit(ToolCallExecuting(call.call_id))
+                out.do(RunTool(call.call_id, call.tool.routed_name, call.arguments))
+
+    def progressed(self, fact: ToolProgress, out: Out) -> bool:
+        """Pass progress on. False when the call does not run."""
+        call = self._by_id.get(fact.call_id)
+        if call is None or call.state is not CallState.EXECUTING:
+            return False
+        out.emit(ToolCallProgressed(fact.call_id, fact.progress, fact.total, fact.message))
+        return True
+
+    def finished(self, fact: ToolFinished, out: Out) -> bool:
+        """Take a result. False when the call does not run: the first settlement wins."""
+        call = self._by_id.get(fact.call_id)
+        if call is None or call.state is not CallState.EXECUTING:
+            return False
+        result = replace(
+            fact.result,
+            call_id=call.call_id,
+            content=tuple(Part(self._ids.part(), part.content) for part in fact.result.content),
+        )
+        self._settle(out, call, result, fact.duration_ns)
+        return True
+
+    def interrupt(self, out: Out) -> None:
+        """Settle all that has not: what runs as interrupted, the rest as not executed."""
+        for call in self._calls:
+            if call.state is CallState.EXECUTING:
+                self._write(
+                    out,
+                    call,
+                    ToolResultStatus.INTERRUPTED,
+                    Reason.TOOL_INTERRUPTED,
+                    "Interrupted: the run was stopped while the tool ran. It may have taken effect.",
+                )
+        self.refuse(out, "Not executed: the run was stopped before the tool began.")
+
+    # --- settling ---------------------------------------------------------------------------------------------------
+
+    def _write(self, out: Out, call: Call, status: ToolResultStatus, reason: Reason, message: str) -> None:
+        result = settled_result(call.call_id, self._ids.part(), status, reason, message, out.iteration)
+        self._settle(out, call, result, 0)
+
+    def _settle(self, out: Out, call: Call, result: ToolResult, duration_ns: int) -> None:
+        if call.state is CallState.EXECUTING:
+            self._running -= 1
+        call.state = CallState.SETTLED
+        call.result = result
+        self._unsettled -= 1
+        if self.culprit is None and failed(result):
+            self.culprit = call
+        out.emit(ToolCallFinished(result, duration_ns))
+
+
+def _not_found(name: str, tools: Mapping[str, ToolRef]) -> str:
+    if not tools:
+        return f"There is no tool {name[:64]!r}: this run has no tools. Answer without one."
+    names = list(tools)
+    shown = ", ".join(names[:NAMES_SHOWN])
+    more = "" if len(names) <= NAMES_SHOWN else f" and {len(names) - NAMES_SHOWN} more"
+    return f"There is no tool {name[:64]!r}. The tools are: {shown}{more}."

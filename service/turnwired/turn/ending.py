@@ -1,0 +1,185 @@
+"""How a run ends: the rules that turn what happened into the one outcome, and the words that say what to do. Pure.
+
+An answer counts only with a positive end signal and something to show. Every other end carries a failure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.generation import FinishReason
+from turnwired.domain.outcome import LimitTrip, Outcome, OutcomeKind
+from turnwired.domain.usage import Usage
+from turnwired.policy.bounds import Bounds
+from turnwired.turn.answer import Answer
+
+COMPLETE = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE})
+"""Finish reasons after which the whole answer can be trusted, its calls included. The word itself steers nothing."""
+
+UNFINISHED = frozenset({FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED})
+"""Finish reasons after which the answer is cut at an unknown place."""
+
+_RECOVERABLE = frozenset(
+    {
+        OutcomeKind.TOOL_ONLY,
+        OutcomeKind.MAX_STEPS,
+        OutcomeKind.OUTPUT_LIMIT,
+        OutcomeKind.PROVIDER_EOF,
+        OutcomeKind.BUDGET_EXCEEDED,
+        OutcomeKind.ABORTED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A decided end of a run, before it is known what there is to show. ``whole``: whatever there is, is not cut."""
+
+    kind: OutcomeKind
+    failure: Failure | None = None
+    limit_trip: LimitTrip | None = None
+    whole: bool = False
+
+    def outcome(self, *, has_output: bool) -> Outcome:
+        """The outcome; ``has_output``: there is something to show."""
+        errored = self.kind is OutcomeKind.ERRORED and self.failure is not None and self.failure.retryable
+        return Outcome(
+            self.kind,
+            self.failure,
+            self.limit_trip,
+            recoverable=errored or self.kind in _RECOVERABLE,
+            partial=has_output and not self.whole,
+        )
+
+
+ANSWERED = Ending(OutcomeKind.ANSWERED, whole=True)
+
+
+def _model(kind: OutcomeKind, reason: Reason, message: str, *, retryable: bool = False) -> Ending:
+    return Ending(kind, Failure(FailurePhase.MODEL, reason, message, retryable=retryable))
+
+
+def of_complete_answer(answer: Answer, reason: FinishReason, calls_settled: int) -> Ending:
+    """The end after a whole answer without tool calls. ``calls_settled`` counts the calls of the run before it."""
+    if answer.refused:
+        return _refusal(answer, Reason.MODEL_REFUSED)
+    if answer.has_text:
+        return ANSWERED
+    if reason is FinishReason.TOOL_CALLS:
+        return _model(
+            OutcomeKind.ERRORED,
+            Reason.PROVIDER_PROTOCOL_ERROR,
+            "The provider said that the model calls tools, but sent no call and no text. Send the turn again; "
+            "if it happens often, check that the provider supports tools for this model.",
+            retryable=True,
+        )
+    if calls_settled:
+        return _model(
+            OutcomeKind.TOOL_ONLY,
+            Reason.PROVIDER_MODEL_FAULT,
+            "The model ended the turn after its tools without any text. The results are kept; ask it to answer.",
+            retryable=True,
+        )
+    return _model(
+        OutcomeKind.ERRORED,
+        Reason.PROVIDER_MODEL_FAULT,
+        "The model ended the turn without any output. Send the turn again.",
+        retryable=True,
+    )
+
+
+def of_cut_answer(answer: Answer, reason: FinishReason, provider_reason: str, bounds: Bounds, usage: Usage) -> Ending:
+    """The end after an answer that stopped for another reason than being complete."""
+    match reason:
+        case FinishReason.OUTPUT_LIMIT:
+            return _output_limit(bounds, usage)
+        case FinishReason.CONTEXT_LIMIT:
+            return _model(
+                OutcomeKind.OUTPUT_LIMIT,
+                Reason.CONTEXT_OVERFLOW,
+                "The model's context window was full before the answer was complete. Shorten the conversation or "
+                "use a model with a larger window.",
+            )
+        case FinishReason.REFUSAL:
+            return _refusal(answer, Reason.MODEL_REFUSED)
+        case FinishReason.CONTENT_FILTER:
+            return _refusal(answer, Reason.MODEL_REFUSED if answer.refused else Reason.PROVIDER_CONTENT_FILTERED)
+        case FinishReason.EOF:
+            return _model(
+                OutcomeKind.PROVIDER_EOF,
+                Reason.PROVIDER_PROTOCOL_ERROR,
+                "The provider's stream ended without saying that the answer is complete. Send the turn again.",
+                retryable=True,
+            )
+        case _:
+            told = f" ({provider_reason[:64]})" if provider_reason else ""
+            return _model(
+                OutcomeKind.ERRORED,
+                Reason.PROVIDER_MODEL_FAULT,
+                f"The provider gave up on the answer{told}. Send the turn again.",
+                retryable=True,
+            )
+
+
+def _output_limit(bounds: Bounds, usage: Usage) -> Ending:
+    trip = None
+    if bounds.max_output_tokens is not None:
+        observed = usage.output_tokens if usage.output_tokens is not None else bounds.max_output_tokens
+        trip = LimitTrip("output.max_output_tokens", str(bounds.max_output_tokens), str(observed))
+    failure = Failure(
+        FailurePhase.MODEL,
+        Reason.LIMIT_REACHED,
+        "The model reached its output token limit before the answer was complete. "
+        "Raise output.max_output_tokens or ask for less.",
+    )
+    return Ending(OutcomeKind.OUTPUT_LIMIT, failure, trip)
+
+
+def _refusal(answer: Answer, reason: Reason) -> Ending:
+    who = "The model" if reason is Reason.MODEL_REFUSED else "A content filter of the provider"
+    message = f"{who} refused to answer. Sending the same turn again will not help."
+    failure = Failure(FailurePhase.MODEL, reason, message)
+    return Ending(OutcomeKind.REFUSED, failure, whole=not answer.has_text)
+
+
+def max_steps(bounds: Bounds) -> Ending:
+    """Another model call is needed and not allowed."""
+    failure = Failure(
+        FailurePhase.MODEL,
+        Reason.LIMIT_REACHED,
+        f"The run needs more than {bounds.max_steps} model calls. The results so far are kept; raise loop.max_steps "
+        "or send another turn to go on.",
+    )
+    limit = str(bounds.max_steps)
+    return Ending(OutcomeKind.MAX_STEPS, failure, LimitTrip("loop.max_steps", limit, str(bounds.max_steps + 1)))
+
+
+def max_tool_calls(bounds: Bounds, asked: int) -> Ending:
+    """The model asked for ``asked`` calls in all, more than the run allows."""
+    failure = Failure(
+        FailurePhase.TOOL,
+        Reason.LIMIT_REACHED,
+        f"The model asked for {asked} tool calls and the run allows {bounds.max_tool_calls}. The results so far are "
+        "kept; raise loop.max_tool_calls or send another turn to go on.",
+    )
+    trip = LimitTrip("loop.max_tool_calls", str(bounds.max_tool_calls), str(asked))
+    return Ending(OutcomeKind.MAX_STEPS, failure, trip)
+
+
+def tool_failed(tool_name: str, failure: Failure | None) -> Ending:
+    """A tool failed and the policy says that this ends the run."""
+    cause = failure if failure is not None else Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, "It gave an error.")
+    message = f"The tool {tool_name} failed and tool.error_mode is ABORT. {cause.message}"
+    return Ending(OutcomeKind.ERRORED, replace(cause, phase=FailurePhase.TOOL, message=message))
+
+
+def deadline(policy_path: str, limit: float) -> Ending:
+    """A time limit of the whole run is over."""
+    seconds = f"{limit:.3f}".rstrip("0").rstrip(".")
+    failure = Failure(
+        FailurePhase.SETTLEMENT,
+        Reason.DEADLINE_EXCEEDED,
+        f"The run took longer than {seconds} s ({policy_path}). What was done is kept; raise the limit.",
+    )
+    return Ending(OutcomeKind.BUDGET_EXCEEDED, failure, LimitTrip(policy_path, seconds, seconds))

@@ -1,0 +1,113 @@
+"""The messages that a run adds to its conversation, well-formed whatever happened: each call with exactly one result.
+
+Used by the machine while a run lives and by recovery when it died, so that both leave the same history.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from turnwired.domain.message import (
+    AttachmentRef,
+    Blob,
+    Data,
+    Message,
+    Part,
+    ResourceLink,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from turnwired.domain.tool import ToolRef, ToolSource
+from turnwired.turn.ids import Ids
+
+VISIBLE = (Text, Blob, ResourceLink, Data, AttachmentRef)
+"""What a person is shown as the answer; reasoning, calls and native items are not."""
+
+
+def unknown_tool(requested_name: str) -> ToolRef:
+    """The reference of a tool that no source has: the name the model used, and nothing else."""
+    return ToolRef(requested_name, "", ToolSource.UNSPECIFIED)
+
+
+def call_part(call_id: str, tool: ToolRef | None, requested_name: str, arguments_json: str) -> Part:
+    """A tool call as a part of the assistant's turn; its part id is its call id, as in the deltas."""
+    ref = tool if tool is not None else unknown_tool(requested_name)
+    return Part(call_id, ToolCall(call_id, ref, replayable(arguments_json)))
+
+
+def replayable(arguments_json: str) -> str:
+    """The arguments if they are a JSON object, else ``{}``: strict providers refuse a history with anything else.
+
+    The model's own words stay in the log.
+    """
+    try:
+        value: object = json.loads(arguments_json, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return "{}"
+    return arguments_json if isinstance(value, dict) else "{}"
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+class Transcript:
+    """What one run adds to its conversation: assistant turns, each followed by one message with its results."""
+
+    def __init__(self, run_id: str, ids: Ids) -> None:
+        self._run_id = run_id
+        self._ids = ids
+        self._messages: list[Message] = []
+        self._handed_out = 0
+        self._turn: Message | None = None
+
+    @property
+    def turn(self) -> Message | None:
+        """The assistant's message of the iteration, as far as it is kept."""
+        return self._turn
+
+    def begin_turn(self) -> None:
+        """A new iteration begins; it has said nothing yet."""
+        self._turn = None
+
+    def add_turn(self, parts: Sequence[Part], *, cut: bool, paused: bool = False) -> None:
+        """Add the assistant's turn, unless nothing of it is worth keeping.
+
+        Of a turn that was ``cut`` only text and calls stay: providers refuse unfinished reasoning and native items
+        that lack what should have followed. The caller leaves out calls of a cut turn whose arguments never ended.
+        A turn without anything to show or to answer stays only when it was ``paused`` and must go back as it is.
+        """
+        kept = tuple(part for part in parts if not cut or isinstance(part.content, Text | ToolCall))
+        if not any(isinstance(part.content, (*VISIBLE, ToolCall)) for part in kept) and not (paused and kept):
+            return
+        self._turn = Message(Role.ASSISTANT, kept, self._ids.message(), self._run_id)
+        self._messages.append(self._turn)
+
+    def add_results(self, results: Iterable[ToolResult]) -> None:
+        """Add the results of the turn's calls, in the order of the calls; each of them has one."""
+        calls = [part.content for part in self._turn.parts if isinstance(part.content, ToolCall)] if self._turn else []
+        if not calls:
+            return
+        by_id = {result.call_id: result for result in results}
+        parts = tuple(Part(self._ids.part(), by_id[call.call_id]) for call in calls)
+        self._messages.append(Message(Role.TOOL, parts, self._ids.message(), self._run_id))
+
+    def fresh(self) -> tuple[Message, ...]:
+        """The messages added since this was asked before: what the next request has more than the one before."""
+        fresh = tuple(self._messages[self._handed_out :])
+        self._handed_out = len(self._messages)
+        return fresh
+
+    def messages(self) -> tuple[Message, ...]:
+        """All messages of the run."""
+        return tuple(self._messages)
+
+    def shown(self) -> Message | None:
+        """What of the last turn is to be shown as the run's message; None when there is nothing."""
+        if self._turn is None:
+            return None
+        parts = tuple(part for part in self._turn.parts if isinstance(part.content, VISIBLE))
+        return Message(Role.ASSISTANT, parts, self._turn.message_id, self._run_id) if parts else None

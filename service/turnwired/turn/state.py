@@ -1,0 +1,46 @@
+"""States of a turn and what each of them listens to, on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from turnwired.turn.facts import (
+    Begin,
+    CancelRequested,
+    DeadlineReached,
+    DriverFailed,
+    ModelEnded,
+    ModelFailed,
+    ModelProduced,
+    PreparationFailed,
+    RetryDue,
+    ToolFinished,
+    ToolProgress,
+    ToolResolved,
+)
+
+
+class TurnState(Enum):
+    """What the run waits for.
+
+    READY -> CALLING_MODEL <-> WAITING_TO_RETRY; CALLING_MODEL <-> RUNNING_TOOLS; any -> SETTLED, which is left never.
+    """
+
+    READY = auto()
+    CALLING_MODEL = auto()
+    WAITING_TO_RETRY = auto()
+    RUNNING_TOOLS = auto()
+    SETTLED = auto()
+
+
+_STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
+
+ACCEPTED: Mapping[TurnState, frozenset[type]] = {
+    TurnState.READY: _STOPS | {Begin, PreparationFailed},
+    TurnState.CALLING_MODEL: _STOPS | {ModelProduced, ModelEnded, ModelFailed},
+    TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue},
+    TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished},
+    TurnState.SETTLED: frozenset(),
+}
+"""The facts that mean something in each state. Any other is late or stray: ignored and counted."""
