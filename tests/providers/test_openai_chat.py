@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from providers.folding import Folded, add_all
 from providers.server import Answer, Request, serve
 
@@ -179,21 +178,6 @@ async def test_a_stream_that_only_keeps_itself_alive_times_out_with_its_output_k
     assert folded.text == "a"
 
 
-@pytest.mark.requirement("TRANSPORT-2")
-async def test_content_re_arms_the_idle_limit_as_often_as_it_comes() -> None:
-    async def handler(_: Request, answer: Answer) -> None:
-        await answer.start()
-        for _ in range(12):
-            await answer.send(text("a"))
-            await asyncio.sleep(0.05)
-        await answer.send(END)
-        await answer.end()
-
-    folded, failure = await answer_of(handler, request(limits=CallLimits(total=20, first_event=0.3, idle=0.3)))
-    assert failure is None
-    assert folded.text == "a" * 12
-
-
 @pytest.mark.requirement("TRANSPORT-1")
 async def test_silent_thinking_has_a_limit_of_its_own() -> None:
     async def handler(_: Request, answer: Answer) -> None:
@@ -205,26 +189,6 @@ async def test_silent_thinking_has_a_limit_of_its_own() -> None:
     _, failure = await answer_of(handler, request(limits=limits))
     assert failure
     assert failure.origin_code == "thinking_idle"
-
-
-@pytest.mark.requirement("TRANSPORT-1")
-async def test_a_slow_consumer_is_no_silent_provider() -> None:
-    async def handler(_: Request, answer: Answer) -> None:
-        await answer.start()
-        await answer.send(text("a"))
-        await answer.send(text("b"))
-        await answer.send(END)
-        await answer.end()
-
-    async with serve(handler) as server:
-        chat = provider(server.url)
-        words = Folded()
-        async with aclosing(chat.generate(request(limits=CallLimits(idle=0.05, first_event=0.05)))) as batches:
-            async for items in batches:
-                add_all(words, items)
-                await asyncio.sleep(0.15)
-        await chat.aclose()
-    assert words.text == "ab"
 
 
 @pytest.mark.requirement("TRANSPORT-3")
@@ -246,7 +210,7 @@ async def test_giving_up_a_call_closes_its_connection_at_once(how: str) -> None:
         if how == "close":
             await batches.aclose()
         else:
-            waiting = asyncio.create_task(anext(batches))  # type: ignore[arg-type]
+            waiting = asyncio.ensure_future(anext(batches))
             await asyncio.sleep(0)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -428,23 +392,8 @@ async def test_plain_http_where_tls_is_asked_for_is_no_trusted_connection() -> N
 @pytest.mark.requirement("TRANSPORT-5")
 async def test_a_certificate_that_nobody_vouches_for_is_no_trusted_connection(tmp_path: Path) -> None:
     certificate = tmp_path / "cert.pem"
-    made = subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-keyout",
-            tmp_path / "key.pem",
-            "-out",
-            certificate,
-        ]
-        + ["-days", "1", "-subj", "/CN=localhost"],
-        check=False,
-        capture_output=True,
-    )
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -keyout key.pem -out cert.pem"
+    made = subprocess.run(command.split(), cwd=tmp_path, check=False, capture_output=True, timeout=60)
     if made.returncode:
         pytest.skip("openssl is not here to make a certificate")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -488,7 +437,7 @@ async def test_a_missing_key_is_said_before_anything_is_sent() -> None:
         assert failure
         assert failure.reason is Reason.PROVIDER_NOT_CONFIGURED
         assert "environment variable KEY" in failure.message
-        assert server.requests == []
+        assert len(server.requests) == 0
         environ["KEY"] = "now there"
         assert chat.info.configured
         _, failure = await ask(chat, request())
@@ -511,6 +460,7 @@ async def test_a_key_with_a_line_break_inside_is_refused_without_showing_it() ->
     assert server.requests == []
 
 
+@pytest.mark.requirement("TRANSPORT-5")
 async def test_a_closed_provider_refuses_calls() -> None:
     chat = provider("http://127.0.0.1:1/v1")
     await chat.aclose()

@@ -35,7 +35,7 @@ class OpenAIChatProvider:
         transport: HttpTransport | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """``keys``: by default the source that the profile names. ``transport`` may be shared; it is closed with this."""
+        """``keys``: by default the source that the profile names. ``transport`` is closed with the provider."""
         self._profile = profile
         self._keys = keys or key_source(profile, environ)
         self._transport = transport or HttpTransport()

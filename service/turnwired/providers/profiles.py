@@ -42,7 +42,7 @@ class CallIdForm(StrEnum):
 class Profile:
     """One provider.
 
-    name: as agents name it. ``base_url``: without a trailing slash; ``base_url_env`` names a variable that overrides it.
+    ``name``: as agents name it. ``base_url``: of the API; ``base_url_env`` names a variable that overrides it.
     ``key_env`` or ``key_file``: where the key is; ``key_required``: calls without a key make no sense.
     ``auth_header``/``auth_scheme``: the key is sent as ``<header>: <scheme> <key>``.
     ``headers``: sent as they are; ``header_env``: header -> environment variable, sent when the variable is set.
@@ -90,13 +90,13 @@ class Profile:
 
 
 def host_and_port(url: str) -> tuple[str, int]:
-    """Host and port of a base URL; ("", 0) when it has none."""
+    """Host and port of a base URL; ("", 0) when it is no http or https URL."""
     try:
         parts = urlsplit(url)
-        port = parts.port
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
     except ValueError:
         return "", 0
-    return parts.hostname or "", port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    return (parts.hostname, port) if parts.scheme in {"http", "https"} and parts.hostname else ("", 0)
 
 
 @cache
