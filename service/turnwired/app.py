@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+import anyio
 from pydantic import ValidationError
 
 from turnwired import __version__
@@ -16,8 +18,10 @@ from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.model import ModelSelection
+from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
+from turnwired.policy.ratecard import RateCard
 from turnwired.providers.build import build_provider
 from turnwired.providers.port import ModelProvider
 from turnwired.rpc.interceptor import TelemetryInterceptor
@@ -33,6 +37,7 @@ from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
+from turnwired.turn.setup import unpriced
 
 logger = logging.getLogger(__name__)
 
@@ -107,8 +112,14 @@ def _wiring(
         registry=registry,
         store=store,
         telemetry=telemetry,
-        price_of=card.price_of,
+        price_of=lambda model: _price_of(card, model),
     )
+
+
+async def _price_of(card: RateCard, model: ModelSelection) -> Callable[[Usage], Cost | None]:
+    if not card.is_resolved(model.provider, model.model):
+        await anyio.to_thread.run_sync(card.resolve, model.provider, model.model)
+    return card.price_of(model.provider, model.model, datetime.now(UTC)) or unpriced
 
 
 def _default_agent(config: Config) -> str:
@@ -133,10 +144,9 @@ def _store(config: Config) -> Store:
 
 
 def _telemetry(config: Config, environ: Mapping[str, str]) -> Telemetry:
-    settings = settings_from_environment(environ, service_version=__version__)
-    if config.telemetry.otlp_endpoint is not None:
-        settings = replace(settings, endpoint=config.telemetry.otlp_endpoint, service_version=__version__)
-    return open_telemetry(settings)
+    return open_telemetry(
+        settings_from_environment(environ, service_version=__version__, endpoint=config.telemetry.otlp_endpoint)
+    )
 
 
 def _providers(config: Config, environ: Mapping[str, str]) -> dict[str, ModelProvider]:
@@ -166,7 +176,7 @@ def _sources(config: Config, telemetry: McpTelemetry) -> list[Source]:
         functions += found
         for failure in failures:
             logger.warning("tool entry point left out: %s", failure.message)
-    sources = [Source(PythonToolset("python", functions))] if functions else []
+    sources = [Source(PythonToolset(functions))] if functions else []
     for server_id, data in config.mcp_servers.items():
         try:
             server = StdioServer.model_validate(data)
