@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwired.domain.usage import Cost, Usage
+from turnwired.policy import ratecard
 from turnwired.policy.ratecard import PUBLIC_LIST, ListedProvider, Rate, RateCard
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
@@ -134,3 +135,12 @@ def test_a_card_is_warm_for_the_models_it_was_warmed_for() -> None:
         ("openai", "gpt-5-mini"): True,
         ("openai", "no-such-model"): False,
     }
+
+
+@pytest.mark.requirement("PRICE-3")
+def test_what_is_remembered_of_the_list_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ratecard, "_MAX_FOUND", 2)
+    card = RateCard(listed={"openai": ListedProvider("openai")})
+    card.warm(("openai", f"no-such-model-{number}") for number in range(5))
+    assert len(card._found) == 2
+    assert card.has_price("openai", "gpt-5-mini")

@@ -22,6 +22,7 @@ DatedPrice = Callable[[Usage, datetime], Cost | None]
 """The same for a moment: list prices change with the date, and a few with the time of day."""
 
 PUBLIC_LIST = "genai-prices"
+_MAX_FOUND = 1024
 _NANOS = Decimal(10**9)
 _PER_MILLION_TO_NANOS = Decimal(1_000)  # 1 unit of money per million tokens is 1,000 nanos per token
 
@@ -67,9 +68,7 @@ class RateCard:
     rates: Mapping[tuple[str, str], Rate] = field(default_factory=dict[tuple[str, str], Rate])
     listed: Mapping[str, ListedProvider] = field(default_factory=dict[str, ListedProvider])
     name: str = "configured"
-    _resolved: dict[tuple[str, str], DatedPrice | None] = field(
-        default_factory=dict[tuple[str, str], DatedPrice | None]
-    )
+    _found: dict[tuple[str, str], DatedPrice | None] = field(default_factory=dict[tuple[str, str], DatedPrice | None])
 
     def warm(self, models: Iterable[tuple[str, str]]) -> None:
         """Find the prices of these (provider, model) pairs beforehand. Takes up to a second: call it in a thread."""
@@ -102,9 +101,12 @@ class RateCard:
         key = (provider, model)
         if listed is None or key in self.rates:
             return None
-        if key not in self._found:
-            self._found[key] = _listed_price(listed, model)
-        return self._found[key]
+        if key in self._found:
+            return self._found[key]
+        found = _listed_price(listed, model)
+        if len(self._found) < _MAX_FOUND:  # callers name models as they like
+            self._found[key] = found
+        return found
 
 
 def _split_input(usage: Usage) -> tuple[int, int, int]:
