@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +15,7 @@ from turnwired.domain.message import Message, Part, Role, Text
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent, Caller, Cursor, TurnSpec
+from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
 from turnwired.store.memory import MemoryStore
@@ -110,6 +111,11 @@ class World:
         return reader
 
 
+async def no_price(model: ModelSelection) -> Callable[[Usage], Cost | None]:
+    """No model has a price."""
+    return unpriced
+
+
 @asynccontextmanager
 async def world(
     script: Sequence[Sequence[Step]],
@@ -131,7 +137,7 @@ async def world(
         registry=registry,
         store=kept,
         telemetry=NullTelemetry(),
-        price_of=lambda _: unpriced,
+        price_of=no_price,
         random=lambda: 0.0,
     )
     await kept.start()

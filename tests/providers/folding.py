@@ -78,10 +78,12 @@ class Folded:
                 self._grow(index, "refusal", text)
                 self.refusal += text
             case ToolCallOpened(index, call_id, name):
-                assert index not in self.calls and index not in self.parts
+                assert index not in self.calls
+                assert index not in self.parts
                 self.calls[index] = FoldedCall(call_id, name)
             case ToolArgumentsChunk(index, fragment):
-                assert not self.calls[index].closed and fragment
+                assert not self.calls[index].closed
+                assert fragment
                 self.calls[index].arguments += fragment
             case ToolCallClosed(index):
                 assert not self.calls[index].closed
@@ -97,7 +99,8 @@ class Folded:
                 pass
 
     def _grow(self, index: int, kind: str, text: str) -> None:
-        assert text and index not in self.calls
+        assert text
+        assert index not in self.calls
         known, before = self.parts.get(index, (kind, ""))
         assert known == kind
         self.parts[index] = (kind, before + text)
@@ -115,7 +118,8 @@ def fold(parser: Parser, chunks: Iterable[bytes]) -> Folded:
     for chunk in chunks:
         add_all(folded, parser.feed(chunk))
     add_all(folded, parser.finish())
-    assert parser.feed(b"data: {}\n\n") == [] and parser.finish() == []
+    assert parser.feed(b"data: {}\n\n") == []
+    assert parser.finish() == []
     folded.error, folded.broken = parser.error, parser.broken
     return folded
 

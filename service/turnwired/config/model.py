@@ -244,7 +244,7 @@ def _check_attribute(value: str) -> str:
 
 
 class ToolsConfig(_Section):
-    """Python tools: those named here, and those that installed packages offer under ``turnwire.tools``."""
+    """Python tools: those named here, and those that installed packages offer under ``turnwired.tools``."""
 
     python: tuple[Annotated[str, AfterValidator(_check_attribute)], ...] = ()
     entry_points: bool = True

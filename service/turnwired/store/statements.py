@@ -310,8 +310,8 @@ WRITE_PING = insert(pings).values(
 
 
 def list_runs(query: RunFilter, *, continued: bool) -> Select[Any]:
-    """Newest first. Parameters: ``tenant``, ``limit``, each id that the query sets, ``state_N`` for its states, ``label_N``
-    and ``label_value_N`` for its labels, in order, and ``after_time_ns``, ``after_run_id`` when it is continued.
+    """Newest first. Parameters: ``tenant``, ``limit``, each id that the query sets, ``state_N`` for its states,
+    ``label_N`` and ``label_value_N`` for its labels, in order, and ``after_time_ns``, ``after_run_id`` if continued.
     """
     wanted: list[ColumnElement[bool]] = [runs.c.tenant == _tenant]
     if query.session_id is not None:
