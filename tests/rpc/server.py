@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import grpc
+from engine.harness import World, world
 from google.protobuf.message import Message as ProtoMessage
 from google.rpc import error_details_pb2, status_pb2
 
-from engine.harness import World, world
 from turnwire.v1 import server_service_pb2_grpc, turn_service_pb2, turn_service_pb2_grpc
 from turnwired.domain.model import ModelSelection
 from turnwired.rpc.server import Listen, RpcServer

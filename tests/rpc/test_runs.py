@@ -6,11 +6,11 @@ import asyncio
 
 import grpc
 import pytest
+from engine.harness import LIMIT
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-
-from engine.harness import LIMIT
 from rpc.server import SECONDS, Connected, connected, details, prompt
+
 from turnwire.v1 import event_pb2, outcome_pb2, run_pb2, turn_service_pb2
 from turnwired.domain.failure import Reason
 from turnwired.testing.provider import answer, calls, fails
