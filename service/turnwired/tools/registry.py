@@ -69,7 +69,7 @@ class Registry:
 
     sources: Sequence[Source]
     discovery_timeout: float = 10.0
-    close_timeout: float = 10.0
+    close_timeout: float = 12.0
     _catalog: _Catalog | None = None
 
     async def start(self) -> None:
