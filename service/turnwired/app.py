@@ -37,7 +37,6 @@ from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
-from turnwired.turn.setup import unpriced
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +101,7 @@ def _wiring(
         config=EngineConfig(
             default_agent=_default_agent(config),
             max_active_runs=config.server.max_active_runs,
+            heartbeat_seconds=config.server.heartbeat_seconds,
             deployment_policy=layer.policy,
             deployment_ref=layer.ref,
             ceiling=ceiling_of(config),
@@ -119,7 +119,7 @@ def _wiring(
 async def _price_of(card: RateCard, model: ModelSelection) -> Callable[[Usage], Cost | None]:
     if not card.is_resolved(model.provider, model.model):
         await anyio.to_thread.run_sync(card.resolve, model.provider, model.model)
-    return card.price_of(model.provider, model.model, datetime.now(UTC)) or unpriced
+    return card.price_of(model.provider, model.model, datetime.now(UTC))
 
 
 def _default_agent(config: Config) -> str:
