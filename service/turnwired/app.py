@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from turnwired import __version__
 from turnwired.config.model import MEMORY, Config, ProviderConfig
-from turnwired.config.translate import agents_of, ceiling_of, policy_layer_of, rate_card_of
+from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.usage import Cost, Usage
-from turnwired.engine.ports import EngineConfig, Wiring
+from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
 from turnwired.policy.ratecard import RateCard
 from turnwired.providers.build import build_provider
@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES = 16 << 20
 DEFAULT_AGENT = "default"
+MOST_WARMED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
             ServerService(
                 engine,
                 _default_agent(config),
-                _default_model(config),
+                default_model_of(config),
                 MAX_REQUEST_BYTES,
                 durable=config.store.path != MEMORY,
             ),
@@ -108,27 +109,29 @@ def _wiring(
         ),
         agents=agents_of(config),
         providers=providers,
-        default_model=_default_model(config),
+        default_model=default_model_of(config),
         registry=registry,
         store=store,
         telemetry=telemetry,
-        price_of=lambda model: _price_of(card, model),
+        price_of=_pricing(card),
     )
 
 
-async def _price_of(card: RateCard, model: ModelSelection) -> Callable[[Usage], Cost | None]:
-    if not card.is_resolved(model.provider, model.model):
-        await anyio.to_thread.run_sync(card.resolve, model.provider, model.model)
-    return card.price_of(model.provider, model.model, datetime.now(UTC))
+def _pricing(card: RateCard) -> PriceOf:
+    warmed: set[tuple[str, str]] = set()
+
+    async def price_of(model: ModelSelection) -> Callable[[Usage], Cost | None]:
+        key = (model.provider, model.model)
+        if key not in warmed and len(warmed) < MOST_WARMED:
+            warmed.add(key)
+            await anyio.to_thread.run_sync(card.warm, [key])  # the public list takes up to a second to load
+        return card.price_of(*key, datetime.now(UTC))
+
+    return price_of
 
 
 def _default_agent(config: Config) -> str:
     return DEFAULT_AGENT if DEFAULT_AGENT in config.agents else next(iter(config.agents))
-
-
-def _default_model(config: Config) -> ModelSelection:
-    agent = agents_of(config)[_default_agent(config)]
-    return agent.model or ModelSelection("", "")
 
 
 def _address(config: Config, port: int) -> str:

@@ -18,6 +18,7 @@ from turnwired.config import (
     ListenAddress,
     agents_of,
     ceiling_of,
+    default_model_of,
     load_config,
     policy_layer_of,
     rate_card_of,
@@ -89,10 +90,11 @@ def test_empty_openai_variables_are_unset_and_configured_providers_win(tmp_path:
 
 
 @pytest.mark.requirement("CONFIG-1")
-def test_an_agent_without_a_model_has_the_first_model_of_the_first_provider_that_names_one(tmp_path: Path) -> None:
-    text = '[providers.a]\n[providers.b]\nmodels = ["m", "n"]\n[agents.x]\nmodel = "a/org/z"\n[agents.y]\n'
-    models = {name: agent.model for name, agent in agents_of(load(tmp_path, text)).items()}
-    assert models == {"x": ModelSelection("a", "org/z"), "y": ModelSelection("b", "m")}
+def test_the_default_model_is_the_first_of_a_provider_else_the_first_agents(tmp_path: Path) -> None:
+    text = '[providers.a]\n[providers.b]\nmodels = ["m", "n"]\n[agents.x]\nmodel = "a/z"\n'
+    assert default_model_of(load(tmp_path, text)) == ModelSelection("b", "m")
+    text = '[providers.a]\n[agents.x]\nmodel = "a/org/z"\n'
+    assert default_model_of(load(tmp_path, text)) == ModelSelection("a", "org/z")
 
 
 @pytest.mark.requirement("CONFIG-1")

@@ -128,21 +128,19 @@ def test_the_list_is_not_loaded_before_a_price_is_asked_for() -> None:
 
 
 @pytest.mark.requirement("PRICE-3")
-def test_a_model_is_looked_up_once_and_what_no_list_knows_never() -> None:
-    card = RateCard({("mine", "m"): RATE}, {"openai": ListedProvider("openai"), "mine": ListedProvider("mine")})
-    for model in ("gpt-5-mini", "no-such-model"):
-        assert not card.is_resolved("openai", model)
-        card.resolve("openai", model)
-        assert card.is_resolved("openai", model)
-    assert card.is_resolved("mine", "m")
-    assert card.is_resolved("unheard-of", "m")
+def test_a_card_is_warm_for_the_models_it_was_warmed_for() -> None:
+    card = RateCard(listed={"openai": ListedProvider("openai")})
+    card.warm([("openai", "gpt-5-mini"), ("openai", "no-such-model"), ("unheard-of", "m")])
+    assert {key: found is not None for key, found in card._found.items()} == {
+        ("openai", "gpt-5-mini"): True,
+        ("openai", "no-such-model"): False,
+    }
 
 
 @pytest.mark.requirement("PRICE-3")
 def test_what_is_remembered_of_the_list_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ratecard, "_MAX_FOUND", 2)
     card = RateCard(listed={"openai": ListedProvider("openai")})
-    for number in range(5):
-        card.resolve("openai", f"no-such-model-{number}")
+    card.warm(("openai", f"no-such-model-{number}") for number in range(5))
     assert len(card._found) == 2
     assert card.has_price("openai", "gpt-5-mini")

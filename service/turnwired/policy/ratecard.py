@@ -1,14 +1,14 @@
 """What usage costs: prices by (provider, model), the configured ones first, then the public list of ``genai-prices``.
 
 An unknown price is None: said, never guessed. Own hardware, the embedded local model too, has no price unless a rate
-is configured for it; a rate of 0 is a price. Loading the public list takes 0.5 to 1 s, so ``resolve`` belongs in a
-thread, once per model; the prices are pure functions of usage that cost 5 us (configured) or 100 us (public list),
-once per iteration. Nothing here opens a connection.
+is configured for it; a rate of 0 is a price. Loading the public list takes 0.5 to 1 s, so ``warm`` belongs in a thread
+at the start; the prices are pure functions of usage that cost 5 us (configured) or 100 us (public list), once per
+iteration. Nothing here opens a connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -70,13 +70,10 @@ class RateCard:
     name: str = "configured"
     _found: dict[tuple[str, str], DatedPrice | None] = field(default_factory=dict[tuple[str, str], DatedPrice | None])
 
-    def is_resolved(self, provider: str, model: str) -> bool:
-        """True when pricing this model reads nothing any more."""
-        return provider not in self.listed or (provider, model) in self.rates or (provider, model) in self._found
-
-    def resolve(self, provider: str, model: str) -> None:
-        """Find the price of a model beforehand. Takes up to a second the first time: call it in a thread."""
-        self._dated(provider, model)
+    def warm(self, models: Iterable[tuple[str, str]]) -> None:
+        """Find the prices of these (provider, model) pairs beforehand. Takes up to a second: call it in a thread."""
+        for provider, model in models:
+            self._dated(provider, model)
 
     def has_price(self, provider: str, model: str) -> bool:
         """Whether usage of this model can be priced at all: what a cost budget needs to know before the run."""
@@ -85,7 +82,7 @@ class RateCard:
     def price_of(self, provider: str, model: str, at: datetime) -> Price:
         """The price of one model for usage at a moment: pure, and None for all usage when the model has no price.
 
-        A model that was not resolved is looked up when its first usage is priced.
+        Blocks nobody; a model that was not warmed is looked up when its first usage is priced.
         """
         rate = self.rates.get((provider, model))
         if rate is not None:
