@@ -53,11 +53,11 @@ class TurnService:
         read.on_wait(request.on_wait)
         spec = read.turn_spec(request.turn, ANYBODY, asked)
         accepted = await self._engine.start_turn(spec, call_headers())
-        ends_with_stream = (asked or _default_on_disconnect(spec.session_id)) is OnDisconnect.CANCEL
+        on_disconnect = _default_on_disconnect(spec.session_id) if asked is None else asked
         try:
             await self._engine.follow(ANYBODY, accepted.run_id, after, level, context.write)
         except asyncio.CancelledError:
-            if ends_with_stream and not accepted.existing:
+            if on_disconnect is OnDisconnect.CANCEL and not accepted.existing:
                 self._stream_was_cut(accepted.run_id, context)
             raise
 
