@@ -62,7 +62,7 @@ class TurnService:
             raise
 
     def _stream_was_cut(self, run_id: str, context: Context) -> None:
-        remaining = context.time_remaining()
+        remaining: float | None = context.time_remaining()  # None without a deadline, whatever the stubs say
         if remaining is not None and remaining <= 0:
             self._engine.deadline_reached(run_id)
             return
