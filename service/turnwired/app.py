@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -144,10 +144,9 @@ def _store(config: Config) -> Store:
 
 
 def _telemetry(config: Config, environ: Mapping[str, str]) -> Telemetry:
-    settings = settings_from_environment(environ, service_version=__version__)
-    if config.telemetry.otlp_endpoint is not None:
-        settings = replace(settings, endpoint=config.telemetry.otlp_endpoint, service_version=__version__)
-    return open_telemetry(settings)
+    return open_telemetry(
+        settings_from_environment(environ, service_version=__version__, endpoint=config.telemetry.otlp_endpoint)
+    )
 
 
 def _providers(config: Config, environ: Mapping[str, str]) -> dict[str, ModelProvider]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from turnwire.v1.turn_service_pb2_grpc import TurnServiceAsyncStub
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
-TURN = RunTurnRequest(turn=TurnSpec(agent_id="helper"), stream_detail=STREAM_DETAIL_MILESTONES)
+TURN = RunTurnRequest(turn=TurnSpec(agent_id="assistant"), stream_detail=STREAM_DETAIL_MILESTONES)
 Follow = Callable[..., AsyncIterator[Update]]
 
 
@@ -274,7 +274,7 @@ async def test_a_rewind_without_events_is_told_too(service: ScriptedTurnService,
 @pytest.mark.requirement("CLIENT-1", "CLIENT-9")
 async def test_a_stream_that_closes_to_wait_is_not_cut(service: ScriptedTurnService, followed: Follow) -> None:
     service.scripts = [Script([frame(started(), waiting(2))])]
-    request = RunTurnRequest(turn=TurnSpec(agent_id="helper"), on_wait=ON_WAIT_CLOSE)
+    request = RunTurnRequest(turn=TurnSpec(agent_id="assistant"), on_wait=ON_WAIT_CLOSE)
     assert await sequences(followed(request)) == [1, 2]
 
 

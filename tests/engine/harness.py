@@ -14,8 +14,8 @@ from turnwired.domain.event import Event, LoggedEvent, RunFinished
 from turnwired.domain.message import Message, Part, Role, Text
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
-from turnwired.domain.usage import Cost, Usage
 from turnwired.domain.run import Agent, Caller, Cursor, TurnSpec
+from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
 from turnwired.store.memory import MemoryStore

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine.harness import CALLER, Reader, world
-from turnwired.domain.event import ToolCallExecuting, ToolCallFinished, TextDelta
+from turnwired.domain.event import TextDelta, ToolCallExecuting, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind

@@ -19,6 +19,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 MAX_RETRY_AFTER = 24 * 3600.0
 _EPOCH_SECONDS = 1e9
 _EPOCH_MILLISECONDS = 1e12
+_KEY_PIECE = 6
 _SAFE_TOKEN = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,80}")
 
 
@@ -309,9 +310,8 @@ def _number(text: str | None) -> float | None:
 
 def _safe(word: str, secret: str) -> str:
     """A provider's own word, when it looks like an identifier and cannot be a piece of text or of the key."""
-    if not _SAFE_TOKEN.fullmatch(word) or (secret and (secret in word or word in secret)):
-        return ""
-    return word
+    shows_key = bool(secret) and (secret in word or (len(word) >= _KEY_PIECE and word in secret))
+    return word if _SAFE_TOKEN.fullmatch(word) and not shows_key else ""
 
 
 def _sentence(template: str, context: CallContext) -> str:

@@ -132,7 +132,9 @@ class TurnService:
             parent_run_id=request.parent_run_id if request.HasField("parent_run_id") else None,
             labels=dict(request.labels),
         )
-        runs, token = await self._engine.list_runs(query, read.page_size(request.page_size, 50, 500), request.page_token)
+        runs, token = await self._engine.list_runs(
+            query, read.page_size(request.page_size, 50, 500), request.page_token
+        )
         response = turn_service_pb2.ListRunsResponse(next_page_token=token)
         for run in runs:
             run_to_pb(run, response.runs.add())

@@ -43,6 +43,7 @@ class SqliteStore:
         self._lock = ProcessLock(path)
         self._writing: Worker[Work] | None = None
         self._reading: Worker[Read] | None = None
+        self._write_connection: sqlite3.Connection | None = None  # of the writing thread; tests fill and break it
 
     async def start(self) -> None:
         """Lock the file for this process, migrate it, and start the threads.
@@ -64,8 +65,8 @@ class SqliteStore:
             migrate(self._path)
             opened.append(connect(self._path, write=True))
             opened.extend(connect(self._path, write=False) for _ in range(READERS))
-            write, *reads = opened
-            return Writer(write, self._path), [Reader(read, self._path) for read in reads]
+            self._write_connection, *reads = opened
+            return Writer(opened[0], self._path), [Reader(read, self._path) for read in reads]
         except BaseException as error:
             for connection in opened:
                 connection.close()

@@ -129,6 +129,8 @@ class Connection:
 
     async def _serve(self) -> None:
         await self._opener.prepare()
+        if self._stop.is_set():
+            return
         link: Link | None = None
         with anyio.CancelScope() as scope:
             self._scope = scope
