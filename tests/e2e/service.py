@@ -98,6 +98,7 @@ class Service:
 
     process: asyncio.subprocess.Process
     address: str
+    directory: Path
     stdout: list[str]
     _stderr: asyncio.Task[bytes]
     channel: grpc.aio.Channel
@@ -150,8 +151,8 @@ class Service:
     def follow(
         self, request: turn_service_pb2.RunTurnRequest | turn_service_pb2.WatchRunRequest, view: Followed
     ) -> asyncio.Task[Followed]:
-        """Follow a run in a task, through restarts on the same port."""
-        return asyncio.create_task(follow(self.turns, request, view))
+        """Follow a run in a task, on a connection of its own, through restarts on the same port."""
+        return asyncio.create_task(follow_at(self.address, request, view))
 
     async def run(self, request: turn_service_pb2.RunTurnRequest) -> Followed:
         """Run a turn to its end."""
@@ -212,6 +213,15 @@ async def follow(
     return into
 
 
+async def follow_at(
+    address: str, request: turn_service_pb2.RunTurnRequest | turn_service_pb2.WatchRunRequest, into: Followed
+) -> Followed:
+    """Follow a run over a connection of its own, which outlives the process that it began with."""
+    async with grpc.aio.insecure_channel(address, options=CHANNEL) as channel:
+        stub: turn_service_pb2_grpc.TurnServiceAsyncStub = turn_service_pb2_grpc.TurnServiceStub(channel)
+        return await follow(stub, request, into)
+
+
 def prompt(text: str = "Hello", **fields: object) -> turn_service_pb2.RunTurnRequest:
     """A turn with one user message."""
     request = turn_service_pb2.RunTurnRequest()
@@ -240,7 +250,7 @@ async def service(
         address = line.rsplit(" ", 1)[1].strip()
         async with grpc.aio.insecure_channel(address, options=CHANNEL) as channel:
             stub: turn_service_pb2_grpc.TurnServiceAsyncStub = turn_service_pb2_grpc.TurnServiceStub(channel)
-            up = Service(process, address, [line], stderr, channel, stub)
+            up = Service(process, address, directory, [line], stderr, channel, stub)
             try:
                 yield up
             finally:

@@ -73,3 +73,27 @@ async def test_arguments_end_and_the_provider_finishes_before_the_tool_does_and_
     assert (result["role"], result["content"]) == ("tool", "late")
     times = [event.event_time.ToNanoseconds() for event in run.view.events]
     assert all(before <= after for before, after in pairwise(times))
+
+
+@pytest.mark.requirement("E2E-3")
+async def test_a_settled_run_reads_after_a_restart_as_it_was_streamed_and_from_its_end_there_is_nothing(
+    tmp_path: Path,
+) -> None:
+    async with provider(calls(("add", {"a": 1, "b": 1}), ("nosuch", {})), answer("T", "wo")) as p:
+        async with service(tmp_path, config_text(p.url), GATES=p.url) as s:
+            live = await s.run(prompt(session_id="s"))
+            await s.stop()
+        run_id = live.view.run_id or ""
+        async with service(tmp_path, config_text(p.url), GATES=p.url) as s:
+            cold = await s.watch(run_id)
+            half = live.updates[len(live.updates) // 2].cursor
+            rest = await s.watch(run_id, half)
+            nothing = await s.watch(run_id, live.updates[-1].cursor)
+            stored = await s.get(run_id)
+            await s.stop()
+    assert cold.view.events == live.view.events
+    assert rest.view.events == [event for event in live.view.events if event.sequence > half.sequence]
+    assert nothing.updates == []
+    assert stored.message == live.view.message
+    assert stored.run.outcome == live.view.outcome
+    assert stored.trace.entries
