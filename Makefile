@@ -45,7 +45,7 @@ layers: environment-dev ## The arrows of DESIGN.md, by import-linter
 contract: buf ## buf lint, format and breaking over proto/
 	@scripts/buf/buf lint proto
 	@scripts/buf/buf format --diff --exit-code proto
-	@scripts/buf/buf breaking proto --against proto/v1.binpb
+	@scripts/buf/buf breaking proto --against proto/turnwire-v1.binpb
 
 generate: environment-dev buf ## Write the generated code of the contract
 	@$(PY) scripts/generate.py

@@ -1,8 +1,9 @@
 """Makes the virtual environment from the lock files, and does nothing at all when it is already right.
 
-Run by `scripts/environment.sh` with any Python 3.11 or newer, so it may use the standard library only. What is installed is what
-the lock files say, hash by hash: pip installs uv from `requirements-bootstrap.lock`, uv installs the rest. The environment carries a
-stamp with the hash of everything that went into it; while the stamp holds, no tool and no network is touched.
+Run by `scripts/environment.sh` with any Python 3.11 or newer, so it may use the standard library only. What is
+installed is what the lock files say, hash by hash: pip installs uv from `requirements-bootstrap.lock`, uv installs the
+rest. The environment carries a stamp with the hash of everything that went into it; while the stamp holds, no tool and
+no network is touched.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def ensure(venv: Path, kind: str, *, explicit: bool, locked: bool = True) -> Pat
         return venv
     for name in LOCKS:
         stamp(venv, name).unlink(missing_ok=True)
-    print(f"environment: installing {LOCKS[kind].name} into {venv.name} (Python {python_version_text(venv)})", flush=True)
+    version = ".".join(map(str, interpreter_version(venv) or ()))
+    print(f"environment: installing {LOCKS[kind].name} into {venv.name} (Python {version})", flush=True)
     uv(venv, "sync", "--require-hashes", LOCKS[kind], BOOTSTRAP_LOCK, network=True)
     # The projects themselves: their build backend is in the lock, so nothing is fetched.
     editable = [argument for project in PROJECTS for argument in ("--editable", project)]
@@ -121,10 +123,6 @@ def interpreter_version(venv: Path) -> tuple[int, int] | None:
     return None
 
 
-def python_version_text(venv: Path) -> str:
-    return ".".join(map(str, interpreter_version(venv) or ()))
-
-
 def create(venv: Path) -> None:
     if venv.exists():
         shutil.rmtree(venv)
@@ -135,26 +133,46 @@ def create(venv: Path) -> None:
 
 
 def install_uv(venv: Path) -> None:
-    if (venv / "bin" / "uv").exists() and read_stamp(venv, "uv") == hashlib.sha256(BOOTSTRAP_LOCK.read_bytes()).hexdigest():
+    key = hashlib.sha256(BOOTSTRAP_LOCK.read_bytes()).hexdigest()
+    if (venv / "bin" / "uv").exists() and read_stamp(venv, "uv") == key:
         return
     python = venv / "bin" / "python"
-    if subprocess.run([python, "-c", "import pip"], check=False, capture_output=True).returncode:  # uv's sync took it out
+    if subprocess.run([python, "-c", "import pip"], check=False, capture_output=True).returncode:
+        # uv's sync took it out: the lock files do not name it.
         run([python, "-m", "ensurepip"], "pip could not be put back into the environment")
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
-    run([*command, "-r", BOOTSTRAP_LOCK], "pip could not install uv (is a package index reachable?)")
-    stamp(venv, "uv").write_text(hashlib.sha256(BOOTSTRAP_LOCK.read_bytes()).hexdigest(), encoding="utf-8")
+    command: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+    ]
+    command += ["--no-deps", "-r", BOOTSTRAP_LOCK]
+    run(command, "pip could not install uv (is a package index reachable?)")
+    stamp(venv, "uv").write_text(key, encoding="utf-8")
 
 
 def uv(venv: Path, verb: str, *arguments: str | Path, network: bool = False) -> None:
-    command = [venv / "bin" / "uv", "pip", verb, "--quiet", "--python", venv / "bin" / "python", *arguments]
+    command: list[str | Path] = [
+        venv / "bin" / "uv",
+        "pip",
+        verb,
+        "--quiet",
+        "--python",
+        venv / "bin" / "python",
+        *arguments,
+    ]
     hint = " (is a package index reachable? UV_DEFAULT_INDEX names another one)" if network else ""
-    run(command, f"uv pip {verb} failed{hint}")
+    run([*command, *arguments], f"uv pip {verb} failed{hint}")
 
 
-def run(command: list[str | Path], failure: str, *, cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
+def run(command: list[str | Path], failure: str, *, cwd: Path = ROOT) -> None:
     # An active virtual environment or PYTHONPATH of the caller must not leak into ours.
-    clean = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME"}}
-    result = subprocess.run(command, cwd=cwd, env=clean | (env or {}), check=False, stdin=subprocess.DEVNULL)
+    leaking = {"VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME"}
+    clean = {name: value for name, value in os.environ.items() if name not in leaking}
+    result = subprocess.run(command, cwd=cwd, env=clean, check=False, stdin=subprocess.DEVNULL)
     if result.returncode:
         raise EnvironmentFailure(f"{failure}; exit status {result.returncode}.")
 
@@ -184,9 +202,9 @@ def write_locks(venv: Path) -> None:
     """Resolve anew. The files name no index, so whoever installs from them uses the index that they trust."""
     common: list[str | Path] = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url"]
     common += ["--custom-compile-command", "make lock", "--no-annotate", "pyproject.toml", "--upgrade"]
-    runtime = ["--all-extras", "--group", "build"]
+    runtime: list[str | Path] = ["--all-extras", "--group", "build"]
     uv(venv, "compile", *common, *runtime, "--output-file", LOCKS["run"], network=True)
-    dev = [*runtime, "--group", "dev", "--constraint", LOCKS["run"]]
+    dev: list[str | Path] = [*runtime, "--group", "dev", "--constraint", LOCKS["run"]]
     uv(venv, "compile", *common, *dev, "--output-file", LOCKS["dev"], network=True)
 
 

@@ -48,7 +48,8 @@ class Profile:
     ``headers``: sent as they are; ``header_env``: header -> environment variable, sent when the variable is set.
     ``query``: added to the URL, such as Azure's api-version. ``path``: of the endpoint below the base URL.
     ``models``: offered by name; the first is the default. ``tool_calling``: see ToolCalling.
-    ``tool_choice``: modes that the server obeys. ``named_tool_choice``: it can be told to call one tool.
+    ``tool_choice``: modes that the server obeys with native calls; under a schema any choice is obeyed.
+    ``named_tool_choice``: it can be told to call one tool.
     ``parallel_tool_calls``: it knows the flag of that name. ``usage_option``: it knows stream_options.include_usage.
     ``output_tokens_field``: name of the cap. ``reasoning_effort_field``: empty, where effort cannot be told.
     ``reasoning_echo_field``: where the assistant's reasoning is given back; empty: it is left out.

@@ -53,16 +53,16 @@ class TurnService:
         read.on_wait(request.on_wait)
         spec = read.turn_spec(request.turn, ANYBODY, asked)
         accepted = await self._engine.start_turn(spec, call_headers())
-        ends_with_stream = (asked or _default_on_disconnect(spec.session_id)) is OnDisconnect.CANCEL
+        ends_with_stream = _ends_with_stream(asked, spec.session_id) and not accepted.existing
         try:
             await self._engine.follow(ANYBODY, accepted.run_id, after, level, context.write)
         except asyncio.CancelledError:
-            if ends_with_stream and not accepted.existing:
+            if ends_with_stream:
                 self._stream_was_cut(accepted.run_id, context)
             raise
 
     def _stream_was_cut(self, run_id: str, context: Context) -> None:
-        remaining = context.time_remaining()
+        remaining: float | None = context.time_remaining()  # None without a deadline, whatever the stubs say
         if remaining is not None and remaining <= 0:
             self._engine.deadline_reached(run_id)
             return
@@ -182,5 +182,5 @@ class TurnService:
         return response
 
 
-def _default_on_disconnect(session_id: str | None) -> OnDisconnect:
-    return OnDisconnect.CANCEL if session_id is None else OnDisconnect.CONTINUE
+def _ends_with_stream(asked: OnDisconnect | None, session_id: str | None) -> bool:
+    return session_id is None if asked is None else asked is OnDisconnect.CANCEL
