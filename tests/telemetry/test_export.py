@@ -169,6 +169,30 @@ def test_a_full_queue_drops_the_newest_span_and_counts_it(caplog: pytest.LogCapt
     assert caplog.records == []
 
 
+class _Failing(SpanExporter):
+    """An exporter that cannot send: it says so, or raises."""
+
+    def __init__(self, *, raises: bool) -> None:
+        self._raises = raises
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        if self._raises:
+            raise RuntimeError("no")
+        return SpanExportResult.FAILURE
+
+
+@pytest.mark.requirement("TEL-10")
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_batch_that_fails_is_counted_as_dropped(*, raises: bool, telemetry: OtelTelemetry) -> None:
+    processor = BoundedProcessor(CountingExporter(_Failing(raises=raises)), 100)
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(processor)
+    provider.get_tracer("test").start_span("name").end()
+    processor.force_flush()
+    assert processor.stats == ExportStats(ended=1, sent=0, dropped=1)
+    provider.shutdown()
+
+
 @pytest.mark.requirement("TEL-9")
 def test_stopping_does_not_wait_for_an_exporter_that_ignores_everything(
     telemetry: OtelTelemetry, monkeypatch: pytest.MonkeyPatch

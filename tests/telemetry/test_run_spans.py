@@ -404,6 +404,10 @@ def test_no_content_message_or_secret_leaves(telemetry: OtelTelemetry, collector
     driver = Driver(telemetry, info())
     driver.start_iteration(1)
     driver.finish_iteration(1, FinishReason.ERROR, failed=failure(Reason.PROVIDER_AUTH_FAILED))
+    driver.start_tool(1, "call-1", CLOCK)
+    with pytest.raises(RuntimeError), driver.run.in_tool("call-1"):
+        raise RuntimeError("KEY-EXCEPTION")
+    driver.finish_tool(1, "call-1", ToolResultStatus.OK)
     driver.finish_run(OutcomeKind.ERRORED, failure(Reason.PROVIDER_AUTH_FAILED))
     with (
         pytest.raises(RuntimeError),
@@ -411,7 +415,7 @@ def test_no_content_message_or_secret_leaves(telemetry: OtelTelemetry, collector
     ):
         raise RuntimeError("KEY-EXCEPTION")
     close(telemetry, collector)
-    assert len(collector.spans) == 12
+    assert len(collector.spans) == 13
     text = collector.text()
     assert "KEY" not in text
     assert "sk-1234" not in text
