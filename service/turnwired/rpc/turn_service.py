@@ -62,8 +62,7 @@ class TurnService:
             raise
 
     def _stream_was_cut(self, run_id: str, context: Context) -> None:
-        remaining: float | None = context.time_remaining()  # None without a deadline, whatever the stubs say
-        if remaining is not None and remaining <= 0:
+        if _is_over(context.time_remaining()):
             self._engine.deadline_reached(run_id)
             return
         self._engine.cancel_if_live(
@@ -180,6 +179,10 @@ class TurnService:
             for failure in view.failures:
                 failure_to_pb(failure, response.source_failures.add())
         return response
+
+
+def _is_over(remaining: float | None) -> bool:
+    return remaining is not None and remaining <= 0  # None: the call has no deadline
 
 
 def _ends_with_stream(asked: OnDisconnect | None, session_id: str | None) -> bool:
