@@ -49,7 +49,7 @@ def test_attribute_sets_are_bounded() -> None:
     reader = InMemoryMetricReader()
     instruments = Instruments(MeterProvider([reader], shutdown_on_exit=False).get_meter("test"))
     for number in range(2100):
-        instruments.tool(f"tool{number}", "function", "helper", 0.1, None)
+        instruments.tool(f"tool{number}", "function", "guide", 0.1, None)
     points = recorded(reader, Instrument.TOOL_DURATION)
     assert len(points) <= 2001
     (overflow,) = [point for point in points if "otel.metric.overflow" in point.attributes]
@@ -66,7 +66,7 @@ def test_no_metric_carries_an_id(telemetry: OtelTelemetry, collector: Collector)
         for point in points:
             values |= {str(value) for value in attributes_of(point.attributes).values()}
     assert values.isdisjoint({"run-1", "session-1", "resp-1", "resp-2", "call-1", "call-2", "3"})
-    assert {"gpt-x-2026", "helper", "clock", "TOOL_FAILED", "PROVIDER_RATE_LIMITED"} <= values
+    assert {"gpt-x-2026", "guide", "clock", "TOOL_FAILED", "PROVIDER_RATE_LIMITED"} <= values
 
 
 @pytest.mark.requirement("TEL-2")
