@@ -7,9 +7,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-
 from e2e.provider import Say, answer, provider
 from e2e.service import SECONDS, config_text, prompt, service
+
 from turnwire.v1 import outcome_pb2, turn_service_pb2
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
