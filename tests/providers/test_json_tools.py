@@ -143,7 +143,7 @@ def test_examples_speak_of_offered_tools_only_and_obey_the_schema() -> None:
     messages = json_tools.example_messages(examples, [NOW])
     assert [(role, text) for role, text in messages if role is Role.USER] == [
         (Role.USER, "Time?"),
-        (Role.USER, "Result of srv__now: 12:00"),
+        (Role.USER, "Tool result: 12:00"),
         (Role.USER, "Hi."),
     ]
     written = [json.loads(text) for role, text in messages if role is Role.ASSISTANT]

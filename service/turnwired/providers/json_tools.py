@@ -84,7 +84,7 @@ def example_messages(examples: Iterable[ToolExample], tools: Sequence[Tool]) -> 
             name = routed[example.tool]
             messages.append((Role.ASSISTANT, call_text(name, json.dumps(example.arguments or {}, ensure_ascii=False))))
             if example.result:
-                messages.append((Role.USER, result_text(name, example.result)))
+                messages.append((Role.USER, result_text(example.result)))
         if example.answer:
             messages.append((Role.ASSISTANT, answer_text(example.answer)))
     return messages
@@ -100,9 +100,9 @@ def answer_text(text: str) -> str:
     return f'{{"tool": "{NO_TOOL}", "answer": {json.dumps(text, ensure_ascii=False)}}}'
 
 
-def result_text(routed_name: str, text: str) -> str:
+def result_text(text: str) -> str:
     """Show the result of a call. It goes into a user message: models without native calls know no tool role."""
-    return f"Result of {routed_name}: {text}"
+    return f"Tool result: {text}"
 
 
 # --- Schemas ---------------------------------------------------------------------------------------------------------

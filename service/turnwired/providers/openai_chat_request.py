@@ -13,7 +13,7 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.tool import ToolChoiceMode
 from turnwired.providers.errors import provider_failure
 from turnwired.providers.port import ModelRequest
-from turnwired.providers.profiles import Profile, ToolCalling
+from turnwired.providers.profiles import Profile
 
 # What options must not replace: it is decided elsewhere, and a limit that an option lifts would be no limit.
 _RESERVED = frozenset(
@@ -61,22 +61,13 @@ def encode_body(request: ModelRequest, profile: Profile) -> bytes:
 
 
 def _tool_fields(request: ModelRequest, profile: Profile) -> dict[str, Any]:
-    match profile.tool_calling:
-        case ToolCalling.NATIVE:
-            fields: dict[str, Any] = {"tools": msgspec.Raw(request.tools)}
-            choice = _tool_choice(request, profile)
-            if choice is not None:
-                fields["tool_choice"] = choice
-            if request.parallel_tool_calls is not None and profile.parallel_tool_calls:
-                fields["parallel_tool_calls"] = request.parallel_tool_calls
-            return fields
-        case ToolCalling.JSON_SCHEMA:
-            if request.tool_choice.mode is ToolChoiceMode.NONE:
-                return {}
-            _tool_choice(request, profile)
-            if "response_format" in request.provider_options:
-                raise _unsupported(profile, "a response format beside tools")
-            return {"response_format": msgspec.Raw(request.tools)}
+    fields: dict[str, Any] = {"tools": msgspec.Raw(request.tools)}
+    choice = _tool_choice(request, profile)
+    if choice is not None:
+        fields["tool_choice"] = choice
+    if request.parallel_tool_calls is not None and profile.parallel_tool_calls:
+        fields["parallel_tool_calls"] = request.parallel_tool_calls
+    return fields
 
 
 def _tool_choice(request: ModelRequest, profile: Profile) -> str | dict[str, Any] | None:
