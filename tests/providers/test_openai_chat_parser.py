@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from providers.folding import Folded, fold, reads
 
 from turnwired.domain.generation import (
@@ -144,20 +145,24 @@ def test_calls_without_end_are_a_protocol_error() -> None:
 def test_any_cut_of_any_stream_gives_the_same_answer(case: dict[str, Any], data: st.DataObject) -> None:
     body = stream(case["events"])
     edges = [0, *sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=10))), len(body)]
-    cut = [body[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    cut = [body[a:b] for a, b in pairwise(edges)]
     assert fold(ChatParser(), cut) == fold(ChatParser(), [body])
 
 
+_NAMES = tuple(
+    re.findall(
+        r"\w+",
+        "id model choices index delta message content reasoning refusal tool_calls function name arguments "
+        "function_call finish_reason usage prompt_tokens completion_tokens error code type text thinking "
+        "x_groq completion_tokens_details detail",
+    )
+)
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(
-                "id model choices index delta message content reasoning refusal tool_calls function name arguments "
-                "function_call finish_reason usage prompt_tokens completion_tokens error code type text thinking "
-                "x_groq completion_tokens_details detail".split()
-            ),
+            st.sampled_from(_NAMES),
             inner,
             max_size=4,
         )

@@ -6,7 +6,7 @@ REQUIREMENTS: dict[str, str] = {
     "STORE-1": "A run is created together with its idempotency key, its session, its input and its labels.",
     "STORE-2": "A repeated request id gives the run that it made; with another content it is a conflict naming it.",
     "STORE-3": "A session has one active run; a second is refused with the id of the first until that is settled.",
-    "STORE-4": "A row is appended only after the one before it, by the run's owner; the same row again is acknowledged.",
+    "STORE-4": "A row is appended only after the one before it, by the owner of the run; again, it is acknowledged.",
     "STORE-5": "A run settles exactly once, with its summary, its session's messages and the session's release.",
     "STORE-6": "A log reads from any sequence in bounded parts that join to the whole.",
     "STORE-7": "A takeover raises the epoch of every unsettled run, and fences whoever wrote before.",

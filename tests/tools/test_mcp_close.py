@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,15 +11,21 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from tools.kit import RecordingTelemetry, misbehaving, run_tool, view_of
+
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolResultStatus
 from turnwired.tools.mcp.process import ChildProcess, TooLong, _Splitter
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.registry import Source
 
-from tools.kit import RecordingTelemetry, misbehaving, run_tool, view_of
-
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's pidfd and parent-death signal")
+
+
+@pytest.fixture(params=[True, False], ids=["uvloop", "asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    """Processes and pipes are the loop's own code, so both loops are tried."""
+    return "asyncio", {"use_uvloop": request.param}
 
 
 def _alive(pid: int) -> bool:
@@ -34,7 +38,8 @@ def _alive(pid: int) -> bool:
 
 def _pids(ledger: Path, count: int) -> list[int]:
     pids = [int(line.split()[-1]) for line in ledger.read_text().splitlines()]
-    assert len(pids) == count and all(_alive(pid) for pid in pids)
+    assert len(pids) == count
+    assert all(_alive(pid) for pid in pids)
     return pids
 
 
@@ -128,7 +133,8 @@ async def test_closing_settles_the_calls_in_flight_and_refuses_new_ones() -> Non
     assert [result.status for result in results] == [ToolResultStatus.OUTCOME_UNKNOWN]
     refused = await run_tool(view, "hang")
     assert refused.status is ToolResultStatus.NOT_EXECUTED
-    assert refused.failure is not None and refused.failure.reason is Reason.MCP_UNAVAILABLE
+    assert refused.failure is not None
+    assert refused.failure.reason is Reason.MCP_UNAVAILABLE
     await toolset.aclose()
 
 
@@ -157,7 +163,8 @@ from tools.kit import RecordingTelemetry, misbehaving
 from turnwired.tools.mcp.toolset import McpToolset
 
 async def main():
-    toolset = McpToolset("m", misbehaving("legacy", "ignore-eof", "ignore-term", "ledger={ledger}", "start"), RecordingTelemetry())
+    config = misbehaving("legacy", "ignore-eof", "ignore-term", "ledger={ledger}", "start")
+    toolset = McpToolset("m", config, RecordingTelemetry())
     assert await toolset.tools(), toolset.failure
     print("up", flush=True)
     await asyncio.Event().wait()
@@ -171,11 +178,11 @@ asyncio.run(main())
 async def test_a_server_that_ignores_everything_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     program = _OWNER.format(path=sys.path, ledger=ledger)
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as owner:
+    async with await anyio.open_process([sys.executable, "-c", program]) as owner:
         try:
             assert owner.stdout is not None
             with anyio.fail_after(40):
-                assert await anyio.to_thread.run_sync(owner.stdout.readline, abandon_on_cancel=True) == b"up\n"
+                assert await owner.stdout.receive(2) == b"up"
             pids = _pids(ledger, 1)
         finally:
             owner.kill()
@@ -196,8 +203,10 @@ def test_lines_are_the_same_however_they_arrive(size: int) -> None:
     assert lines[3:] == [b"three"]
     long = lines[2]
     assert isinstance(long, TooLong)
-    assert long.head.startswith(b"twoxxx") and len(long.head) <= 256
-    assert long.tail.endswith(b"xxtail") and len(long.tail) <= 256
+    assert long.head.startswith(b"twoxxx")
+    assert len(long.head) <= 256
+    assert long.tail.endswith(b"xxtail")
+    assert len(long.tail) <= 256
 
 
 @pytest.mark.requirement("MCP-10")

@@ -6,18 +6,21 @@ import importlib.util
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from tools.kit import Operation, RecordingTelemetry, invocation, mcp_server, misbehaving, run_tool, view_of, words_of
+
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.tool import ToolAnnotations
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
-
-from tools.kit import RecordingTelemetry, invocation, mcp_server, misbehaving, run_tool, view_of, words_of
 from turnwired.tools.registry import Source
 
 EVERY_ERA = pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -30,13 +33,15 @@ EVERY_ERA = pytest.mark.parametrize("era", ["legacy", "modern"])
 @EVERY_ERA
 async def test_a_server_of_either_era_is_discovered_and_called(era: str) -> None:
     telemetry = RecordingTelemetry()
+    handshake: list[tuple[str, str | None, str | None, str]]
     async with mcp_server(misbehaving(era), telemetry) as (_, view):
         assert "m__echo" in [tool.ref.routed_name for tool in view.tools]
         result = await run_tool(view, "m__echo", '{"text":"héllo"}')
         assert (result.status, words_of(result)) == (ToolResultStatus.OK, "héllo")
     told = [(item.method, item.tool, item.protocol_version, item.error) for item in telemetry.operations]
     if era == "modern":
-        version, handshake = "2026-07-28", [("server/discover", None, "2026-07-28", "")]
+        version = "2026-07-28"
+        handshake = [("server/discover", None, "2026-07-28", "")]
     else:
         version = "2025-11-25"
         handshake = [("server/discover", None, "2026-07-28", "-32601"), ("initialize", None, None, "")]
@@ -54,7 +59,8 @@ async def test_the_time_server_tells_the_time() -> None:
         assert result.structured_json is not None
         assert json.loads(result.structured_json)["timezone"] == "Asia/Tokyo"
         wrong = await run_tool(view, "m__get_current_time", '{"timezone":"Asia/Nowhere"}', timeout=20)
-        assert wrong.status is ToolResultStatus.ERROR and wrong.failure is not None
+        assert wrong.status is ToolResultStatus.ERROR
+        assert wrong.failure is not None
 
 
 @pytest.mark.requirement("MCP-1")
@@ -182,7 +188,8 @@ async def test_an_error_answer_is_an_error_result_with_its_code_and_the_server_s
         result = await run_tool(view, "m__ghost")
         assert result.status is ToolResultStatus.ERROR
         assert words_of(result) == "The tool call failed.\nError -32602: Unknown tool: ghost"
-        assert result.failure is not None and result.failure.origin_code == "-32602"
+        assert result.failure is not None
+        assert result.failure.origin_code == "-32602"
         assert toolset.failure is None
     assert telemetry.operations[-1].error == "-32602"
 
@@ -196,6 +203,26 @@ async def test_trace_context_travels_in_meta(era: str) -> None:
         meta = json.loads(words_of(result))
         assert meta["traceparent"] == headers["traceparent"]
         assert ("io.modelcontextprotocol/protocolVersion" in meta) is (era == "modern")
+
+
+@pytest.mark.requirement("MCP-14", "MCP-15")
+async def test_the_server_sees_the_span_of_the_request_where_there_is_one() -> None:
+    tracer = TracerProvider().get_tracer("test")
+    spans: list[int] = []
+
+    class Tracing(RecordingTelemetry):
+        @contextmanager
+        def operation(
+            self, method: str, *, tool: str | None, protocol_version: str | None, transport: str
+        ) -> Iterator[Operation]:
+            with tracer.start_as_current_span(method) as span:
+                spans.append(span.get_span_context().span_id)
+                yield Operation(method, tool, protocol_version, transport)
+
+    headers = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    async with mcp_server(misbehaving("legacy"), Tracing()) as (_, view):
+        meta = json.loads(words_of(await view.execute("m__meta", invocation(headers=headers), None)))
+    assert meta["traceparent"].split("-")[2] == f"{spans[-1]:016x}"
 
 
 @pytest.mark.requirement("MCP-9")
@@ -216,7 +243,8 @@ async def test_progress_is_forwarded(era: str) -> None:
 async def test_a_call_past_its_deadline_is_cancelled_at_the_server_and_the_next_one_works(era: str) -> None:
     async with mcp_server(misbehaving(era)) as (_, view):
         result = await run_tool(view, "m__hang", timeout=0.05)
-        assert result.failure is not None and result.failure.reason is Reason.TOOL_TIMEOUT
+        assert result.failure is not None
+        assert result.failure.reason is Reason.TOOL_TIMEOUT
         seen = json.loads(words_of(await run_tool(view, "m__seen")))
         cancelled = [item["params"]["requestId"] for item in seen if item["method"] == "notifications/cancelled"]
         assert len(cancelled) == 1
@@ -236,7 +264,8 @@ async def test_cancelling_the_caller_tells_the_server_once() -> None:
 async def test_the_call_timeout_of_the_server_holds_beside_the_policy() -> None:
     async with mcp_server(misbehaving("legacy", call_timeout=0.05)) as (_, view):
         result = await run_tool(view, "m__hang", timeout=60)
-        assert result.failure is not None and result.failure.reason is Reason.TOOL_TIMEOUT
+        assert result.failure is not None
+        assert result.failure.reason is Reason.TOOL_TIMEOUT
         assert "0.05 s; it may have taken effect" in words_of(result)
 
 
@@ -248,7 +277,8 @@ async def test_a_call_lost_with_its_server_is_of_unknown_outcome_and_never_repea
         with anyio.fail_after(5):
             result = await run_tool(view, "m__die", timeout=60)
         assert result.status is ToolResultStatus.OUTCOME_UNKNOWN
-        assert result.failure is not None and result.failure.reason is Reason.TOOL_OUTCOME_UNKNOWN
+        assert result.failure is not None
+        assert result.failure.reason is Reason.TOOL_OUTCOME_UNKNOWN
         assert "may have been executed" in words_of(result)
         assert telemetry.operations[-1].error == "connection_closed"
         assert words_of(await run_tool(view, "m__echo", '{"text":"again"}', timeout=30)) == "again"
@@ -308,7 +338,8 @@ async def test_a_mute_server_fails_within_its_bound_and_then_at_once() -> None:
     async with mcp_server(misbehaving("mute", connect_timeout=0.5)) as (toolset, view):
         assert not view.tools
         (failure,) = view.failures
-        assert failure.reason is Reason.MCP_UNAVAILABLE and "no answer within 0.5 s" in failure.message
+        assert failure.reason is Reason.MCP_UNAVAILABLE
+        assert "no answer within 0.5 s" in failure.message
         with anyio.fail_after(0.2):
             assert not await toolset.tools()
 
@@ -317,6 +348,17 @@ async def test_a_mute_server_fails_within_its_bound_and_then_at_once() -> None:
 async def test_a_command_that_is_not_there_is_named() -> None:
     async with mcp_server(StdioServer(command="no-such-command-here")) as (_, view):
         assert "there is no command 'no-such-command-here'" in view.failures[0].message
+
+
+@pytest.mark.requirement("MCP-6")
+async def test_a_relative_command_is_seen_from_the_directory_of_the_server(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "serve").symlink_to(sys.executable)
+    config = misbehaving("legacy", command="bin/serve", cwd=str(tmp_path))
+    async with mcp_server(config) as (_, view):
+        assert words_of(await run_tool(view, "m__echo", '{"text":"x"}')) == "x"
+    async with mcp_server(misbehaving("legacy", cwd=str(tmp_path / "none"))) as (_, view):
+        assert "none" in view.failures[0].message
 
 
 @pytest.mark.requirement("MCP-6")
@@ -341,8 +383,10 @@ async def test_a_server_that_keeps_failing_is_backed_off_from_and_calls_fail_at_
             with anyio.fail_after(10):
                 statuses.append((await run_tool(view, "m__die", timeout=30)).status)
         unknown, not_executed = ToolResultStatus.OUTCOME_UNKNOWN, ToolResultStatus.NOT_EXECUTED
-        assert statuses[:2] == [unknown, unknown] and not_executed in statuses
-        assert toolset.failure is not None and "exited with code 3" in toolset.failure.message
+        assert statuses[:2] == [unknown, unknown]
+        assert not_executed in statuses
+        assert toolset.failure is not None
+        assert "exited with code 3" in toolset.failure.message
     assert len(ledger.read_text().splitlines()) == statuses.count(unknown)
 
 
@@ -388,12 +432,13 @@ async def test_a_server_gets_a_safe_base_and_what_its_configuration_names(monkey
     assert environment["TOKEN"] == "token theirs"
     assert environment["PLAIN"] == "${HOME} $HOME"
     assert environment["PATH"] == os.environ["PATH"]
-    assert "OPENAI_API_KEY" not in environment and "ours" not in environment.values()
+    assert "OPENAI_API_KEY" not in environment
+    assert "ours" not in environment.values()
 
 
 @pytest.mark.requirement("MCP-13")
 def test_an_unset_variable_is_a_config_error() -> None:
     server = StdioServer(command="x", env={"A": "${B}"})
-    with pytest.raises(ConfigError, match="environment variable B is not set, but env.A needs it"):
+    with pytest.raises(ConfigError, match=r"environment variable B is not set, but env\.A needs it"):
         server.environment({})
     assert server.environment({"B": "b", "HOME": "/h", "OTHER": "o"}) == {"HOME": "/h", "A": "b"}

@@ -6,6 +6,8 @@ import json
 import re
 
 import pytest
+from tools.kit import FakeToolset, described, view_of
+
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.policy import ArgumentValidation
@@ -13,8 +15,6 @@ from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection, ToolSource
 from turnwired.tools.naming import routed_name
 from turnwired.tools.registry import Registry, Source
-
-from tools.kit import FakeToolset, described, view_of
 
 
 @pytest.mark.requirement("TOOL-1")
@@ -51,7 +51,8 @@ async def test_a_collision_goes_to_the_first_source_and_is_reported() -> None:
     assert [tool.ref.routed_name for tool in view.tools] == ["x", "y"]
     (failure,) = view.failures
     assert failure.reason is Reason.TOOL_NAME_COLLISION
-    assert "'second'" in failure.message and "'first'" in failure.message
+    assert "'second'" in failure.message
+    assert "'first'" in failure.message
 
 
 @pytest.mark.requirement("TOOL-2")

@@ -8,14 +8,14 @@ import time
 
 import anyio
 import pytest
+from tools.kit import FakeToolset, described, invocation, run_tool, view_of, view_of_functions, words_of
+
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, Text, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.tools.port import ToolInvocation, ToolOutput, ToolView
 from turnwired.tools.registry import Source
-
-from tools.kit import FakeToolset, described, invocation, run_tool, view_of, view_of_functions, words_of
 
 STRICT = ArgumentValidation.STRICT
 SCHEMA = json.dumps(
@@ -66,7 +66,9 @@ async def test_blank_arguments_are_the_empty_object(arguments: str) -> None:
 async def test_what_is_no_json_object_fails_in_words_for_the_model(arguments: str, words: str) -> None:
     for validation in (STRICT, ArgumentValidation.NONE):
         checked = (await _view()).check("act", arguments, validation)
-        assert checked.arguments is None and checked.failure is not None and checked.tool is not None
+        assert checked.arguments is None
+        assert checked.failure is not None
+        assert checked.tool is not None
         assert checked.failure.reason is Reason.TOOL_ARGUMENTS_INVALID
         assert words in checked.failure.message
         assert "exactly one JSON object" in checked.failure.message
@@ -81,7 +83,8 @@ async def test_integers_beyond_64_bits_stay_what_they_are() -> None:
 @pytest.mark.requirement("TOOL-8")
 async def test_violations_are_told_without_the_values() -> None:
     checked = (await _view()).check("act", '{"who":"Secret-Value","extra":1}', STRICT)
-    assert checked.failure is not None and checked.arguments is None
+    assert checked.failure is not None
+    assert checked.arguments is None
     message = checked.failure.message
     assert '"n" is a required property' in message
     assert "/who: the value is longer than 5 characters" in message
@@ -98,7 +101,8 @@ async def test_without_validation_only_the_form_is_checked() -> None:
 @pytest.mark.requirement("TOOL-8")
 async def test_lenient_validation_is_refused_and_not_taken_for_another() -> None:
     checked = (await _view()).check("act", '{"n":1}', ArgumentValidation.LENIENT)
-    assert checked.arguments is None and checked.failure is not None
+    assert checked.arguments is None
+    assert checked.failure is not None
     assert checked.failure.reason is Reason.OPTION_NOT_SUPPORTED
 
 
@@ -107,7 +111,8 @@ async def test_many_violations_are_not_all_told() -> None:
     names = [f"p{index}" for index in range(50)]
     view = await _view(json.dumps({"type": "object", "required": names}))
     failure = view.check("act", "{}", STRICT).failure
-    assert failure is not None and failure.message.endswith("; and more.")
+    assert failure is not None
+    assert failure.message.endswith("; and more.")
     assert failure.message.count("required") == 5
 
 
@@ -137,7 +142,8 @@ async def test_a_schema_of_an_older_draft_is_read_as_that_draft() -> None:
 async def test_an_unknown_tool_is_told_with_names_that_are_close() -> None:
     view = await _view()
     checked = view.check("acct", "{}", STRICT)
-    assert checked.tool is None and checked.failure is not None
+    assert checked.tool is None
+    assert checked.failure is not None
     assert checked.failure.reason is Reason.TOOL_NOT_FOUND
     assert "act" in checked.failure.message
     result = await view.execute("acct", invocation(), None)
@@ -162,7 +168,8 @@ async def test_a_call_past_its_deadline_is_cancelled_and_said_to_have_perhaps_ta
     result = await run_tool(await view_of_functions(slow), "slow", timeout=0.02)
     assert cancelled.is_set()
     assert result.status is ToolResultStatus.ERROR
-    assert result.failure is not None and result.failure.reason is Reason.TOOL_TIMEOUT
+    assert result.failure is not None
+    assert result.failure.reason is Reason.TOOL_TIMEOUT
     assert "timed out after 0.02 s; it may have taken effect" in words_of(result)
 
 
@@ -177,7 +184,8 @@ async def test_a_tool_that_turns_its_cancellation_into_an_error_has_still_timed_
         return "never"
 
     result = await run_tool(await view_of_functions(stubborn), "stubborn", timeout=0.02)
-    assert result.failure is not None and result.failure.reason is Reason.TOOL_TIMEOUT
+    assert result.failure is not None
+    assert result.failure.reason is Reason.TOOL_TIMEOUT
 
 
 @pytest.mark.requirement("TOOL-13")
@@ -204,7 +212,8 @@ async def test_cancelling_the_caller_cancels_the_tool() -> None:
             group.start_soon(call)
             await begun.wait()
             group.cancel_scope.cancel()
-    assert cancelled.is_set() and not results
+    assert cancelled.is_set()
+    assert not results
 
 
 @pytest.mark.requirement("TOOL-13")
@@ -298,7 +307,8 @@ async def test_a_source_that_breaks_its_port_gives_an_error_result() -> None:
     view = await view_of(Source(FakeToolset("s", [described("act")], output=broken)))
     result = await run_tool(view, "act")
     assert result.status is ToolResultStatus.ERROR
-    assert "KeyError" in words_of(result) and "secret detail" not in words_of(result)
+    assert "KeyError" in words_of(result)
+    assert "secret detail" not in words_of(result)
 
 
 @pytest.mark.requirement("TOOL-10")
@@ -331,7 +341,8 @@ async def test_a_long_text_is_cut_at_a_character_with_a_marker_and_its_size(char
     view = await _giving(Text(character * 100_000))
     result = await view.execute("act", invocation(), 65_537)
     kept, marker = (part.content for part in result.content)
-    assert isinstance(kept, Text) and isinstance(marker, Text)
+    assert isinstance(kept, Text)
+    assert isinstance(marker, Text)
     assert kept.text == character * (65_537 // size)
     assert marker.text == f"\n[The result was cut: it has {100_000 * size} bytes, the limit is 65537.]"
     assert result.original_size_bytes == 100_000 * size
@@ -350,8 +361,10 @@ async def test_parts_that_cannot_be_cut_are_left_out_and_named() -> None:
     view = await _giving(Blob("image/png", b"x" * 50), OpaqueBlock("mcp/ui", '"' + "y" * 50 + '"'), Text("short"))
     result = await view.execute("act", invocation(), 20)
     words = words_of(result)
-    assert "[image/png of 59 bytes left out]" in words and "[a part of 58 bytes left out]" in words
-    assert "short" in words and "the limit is 20" in words
+    assert "[image/png of 59 bytes left out]" in words
+    assert "[a part of 58 bytes left out]" in words
+    assert "short" in words
+    assert "the limit is 20" in words
     assert result.original_size_bytes == 59 + 58 + 5
 
 
@@ -384,7 +397,8 @@ async def test_nul_and_lone_surrogates_are_replaced_and_all_else_is_kept() -> No
 async def test_the_error_flag_comes_first_and_structured_data_stays() -> None:
     view = await _giving(structured_json='{"code":"RATE_LIMITED"}', is_error=True)
     result = await view.execute("act", invocation(), None)
-    assert result.status is ToolResultStatus.ERROR and result.failure is not None
+    assert result.status is ToolResultStatus.ERROR
+    assert result.failure is not None
     assert words_of(result) == 'The tool call failed.\n{"code":"RATE_LIMITED"}'
     assert result.structured_json == '{"code":"RATE_LIMITED"}'
 
@@ -399,19 +413,3 @@ async def test_text_beside_structured_data_is_the_one_form_for_the_model() -> No
 async def test_parts_are_numbered_within_their_call() -> None:
     result = await (await _giving(Text("a"), Text("b"))).execute("act", invocation(), None)
     assert [part.part_id for part in result.content] == ["call-1.0", "call-1.1"]
-
-
-@pytest.mark.requirement("TOOL-15")
-async def test_a_no_op_call_is_cheap() -> None:
-    async def noop(x: int, y: str) -> str:
-        """Do nothing."""
-        return f"{x}{y}"
-
-    view = await view_of_functions(noop)
-    best = float("inf")
-    for _ in range(20):
-        started = time.perf_counter()
-        for _ in range(50):
-            await run_tool(view, "noop", '{"x":1,"y":"a"}')
-        best = min(best, (time.perf_counter() - started) / 50)
-    assert best < 0.0002, f"{best * 1e6:.0f} us for one call"

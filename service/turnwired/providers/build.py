@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnwired.domain.errors import ConfigError
-from turnwired.providers.json_mode import JsonModeProvider
-from turnwired.providers.json_tools import ToolExample
 from turnwired.providers.openai_chat import OpenAIChatProvider
 from turnwired.providers.port import ModelProvider
-from turnwired.providers.profiles import Profile, ToolCalling, Wire, shipped, with_overrides
+from turnwired.providers.profiles import Wire, shipped, with_overrides
 
 LOCAL = "local"
 """The profile whose server is a child process of ours."""
@@ -44,18 +42,9 @@ def build_provider(
         row["tool_calling"] = tool_calling
     built = with_overrides(known, {name: row})[name]
     if profile == LOCAL and base_url is None:
-        from turnwired.providers.local.examples import EXAMPLES
         from turnwired.providers.local.provider import LocalProvider
 
-        return _in_mode(built, LocalProvider(built, environ), EXAMPLES)
+        return LocalProvider(built, environ)
     match built.wire:
         case Wire.OPENAI_CHAT:
-            return _in_mode(built, OpenAIChatProvider(built, environ=environ))
-
-
-def _in_mode(profile: Profile, provider: ModelProvider, examples: Sequence[ToolExample] = ()) -> ModelProvider:
-    match profile.tool_calling:
-        case ToolCalling.NATIVE:
-            return provider
-        case ToolCalling.JSON_SCHEMA:
-            return JsonModeProvider(provider, examples)
+            return OpenAIChatProvider(built, environ=environ)

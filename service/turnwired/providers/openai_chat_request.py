@@ -12,8 +12,9 @@ import msgspec
 from turnwired.domain.failure import Reason
 from turnwired.domain.tool import ToolChoiceMode
 from turnwired.providers.errors import provider_failure
+from turnwired.providers.openai_chat_json import response_format
 from turnwired.providers.port import ModelRequest
-from turnwired.providers.profiles import Profile
+from turnwired.providers.profiles import Profile, ToolCalling
 
 # What options must not replace: it is decided elsewhere, and a limit that an option lifts would be no limit.
 _RESERVED = frozenset(
@@ -44,8 +45,7 @@ def encode_body(request: ModelRequest, profile: Profile) -> bytes:
         if not profile.reasoning_effort_field:
             raise _unsupported(profile, "a reasoning effort")
         fields[profile.reasoning_effort_field] = request.reasoning_effort
-    if request.tools:
-        fields.update(_tool_fields(request, profile))
+    fields.update(_tool_fields(request, profile))
     if reserved := sorted(_RESERVED & request.provider_options.keys()):
         raise provider_failure(
             Reason.OPTION_NOT_SUPPORTED,
@@ -61,13 +61,23 @@ def encode_body(request: ModelRequest, profile: Profile) -> bytes:
 
 
 def _tool_fields(request: ModelRequest, profile: Profile) -> dict[str, Any]:
-    fields: dict[str, Any] = {"tools": msgspec.Raw(request.tools)}
-    choice = _tool_choice(request, profile)
-    if choice is not None:
-        fields["tool_choice"] = choice
-    if request.parallel_tool_calls is not None and profile.parallel_tool_calls:
-        fields["parallel_tool_calls"] = request.parallel_tool_calls
-    return fields
+    match profile.tool_calling:
+        case ToolCalling.NATIVE:
+            if not request.tools:
+                return {}
+            fields: dict[str, Any] = {"tools": msgspec.Raw(request.tools)}
+            choice = _tool_choice(request, profile)
+            if choice is not None:
+                fields["tool_choice"] = choice
+            if request.parallel_tool_calls is not None and profile.parallel_tool_calls:
+                fields["parallel_tool_calls"] = request.parallel_tool_calls
+            return fields
+        case ToolCalling.JSON_SCHEMA:
+            if "response_format" not in request.provider_options:
+                return {"response_format": response_format(request)}
+            if request.tools:
+                raise _unsupported(profile, "a response format beside tools")
+            return {}
 
 
 def _tool_choice(request: ModelRequest, profile: Profile) -> str | dict[str, Any] | None:

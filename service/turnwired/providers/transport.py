@@ -36,9 +36,20 @@ _NO_CONTENT = frozenset({ResponseIdentified, UsageReported})
 class WireParser(Protocol):
     """What the transport asks of the parser of any wire."""
 
-    error: WireError | None
-    broken: Failure | None
-    ended: bool
+    @property
+    def error(self) -> WireError | None:
+        """What the provider reported."""
+        ...
+
+    @property
+    def broken(self) -> Failure | None:
+        """Why the body cannot be understood."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer is over, whatever the body still holds."""
+        ...
 
     @property
     def finish_seen(self) -> bool:

@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Any
 
-OPTIONS = dict(item.partition("=")[::2] for item in sys.argv[1:])
+OPTIONS = {name: value for name, _, value in (item.partition("=") for item in sys.argv[1:])}
 MODERN = "modern" in OPTIONS
 OBJECT = {"type": "object"}
 NOTIFICATIONS: list[dict[str, Any]] = []
@@ -71,7 +71,7 @@ def record(words: str) -> int:
         return len(ledger.readlines())
 
 
-def call(request: dict[str, Any]) -> None:
+def call(request: dict[str, Any]) -> None:  # noqa: C901  a table of tools
     """Run a tool."""
     params = request["params"]
     arguments: dict[str, Any] = params.get("arguments") or {}
@@ -158,12 +158,12 @@ def main() -> None:
     if "ignore-term" in OPTIONS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "grandchild" in OPTIONS:
-        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])  # noqa: S603
+        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
         record(str(child.pid))
     if "ledger" in OPTIONS and "start" in OPTIONS:
         record(f"start {os.getpid()}")
     if "banner" in OPTIONS:
-        print("Server v1.2 ready", flush=True)  # noqa: T201
+        print("Server v1.2 ready", flush=True)
     for line in sys.stdin:
         if "stderr-flood" in OPTIONS:
             sys.stderr.write("e" * 262_144)

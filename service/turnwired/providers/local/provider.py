@@ -16,6 +16,8 @@ from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
 from turnwired.providers.errors import provider_failure
+from turnwired.providers.json_tools import example_messages
+from turnwired.providers.local.examples import EXAMPLES
 from turnwired.providers.local.process import Endpoint, ModelServer
 from turnwired.providers.local.weights import EMBEDDED, MODEL_NAME, models_directory, problem_with
 from turnwired.providers.openai_chat import OpenAIChatProvider
@@ -55,8 +57,10 @@ class LocalProvider:
         )
 
     def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
-        """The system message."""
-        return self._wire.encode_system(blocks, tools)
+        """The system message, and requests as already solved: without these a model of this size calls no tools."""
+        pieces = [self._wire.encode_system(blocks, tools)]
+        pieces += [self._wire.encode_message(message) for message in example_messages(EXAMPLES, tools)]
+        return b",".join(piece for piece in pieces if piece)
 
     def encode_message(self, message: Message) -> bytes:
         """One message. Raises InvalidRequest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 from anyio import to_thread
 
@@ -30,8 +30,6 @@ from turnwired.store.sqlite.writer import Append, Create, Ping, TakeOver, Work, 
 
 CLOSE_SECONDS = 10.0
 READERS = 2
-
-T = TypeVar("T")
 
 
 class SqliteStore:
@@ -140,11 +138,15 @@ class SqliteStore:
 
     @property
     def _writer(self) -> Worker[Work]:
-        return self._writing or self._not_open()
+        if self._writing is None:
+            raise self._not_open()
+        return self._writing
 
     @property
     def _reader(self) -> Worker[Read]:
-        return self._reading or self._not_open()
+        if self._reading is None:
+            raise self._not_open()
+        return self._reading
 
-    def _not_open(self) -> Worker[T]:
-        raise StoreUnavailable(f"the database {self._path} is not open")
+    def _not_open(self) -> StoreUnavailable:
+        return StoreUnavailable(f"the database {self._path} is not open")

@@ -1,8 +1,8 @@
 """Hands work of the event loop to threads that own a database connection each, and brings back what became of it.
 
 A thread takes all that has piled up, does it, and reports it with one call into the loop: under load the cost of
-crossing is shared, and when idle a crossing takes about 20 us (``queue.SimpleQueue``; a condition variable takes a
-third more, an executor twice as much). What may pile up is bounded, and so is every wait. It knows no SQL.
+crossing is shared, and when idle a crossing there and back takes 10 to 18 us (``queue.SimpleQueue``; with a condition
+variable 18 to 21, through an executor 37 to 43). What may pile up is bounded, and so is every wait. It knows no SQL.
 """
 
 from __future__ import annotations
