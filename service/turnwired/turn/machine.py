@@ -189,7 +189,7 @@ class TurnMachine:
         cut: Ending | None = None
         if reason not in ending.COMPLETE:
             usage = answer.usage or Usage()
-            cut = ending.of_cut_answer(answer, reason, provider_reason, self.setup.bounds, usage)
+            cut = self._located(ending.of_cut_answer(answer, reason, provider_reason, self.setup.bounds, usage))
         self._close_iteration(
             out,
             reason,
