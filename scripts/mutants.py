@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "tool calls of former iterations do not count",
         "machine",
-        "room = max(bounds.max_tool_calls - self._calls_asked, 0)",
+        "room = max(bounds.max_tool_calls - self._calls_counted, 0)",
         "room = bounds.max_tool_calls",
     ),
     Mutant("calls over the bound do not end the run", "machine", "if batch.over_bound:", "if False:"),
@@ -134,10 +134,7 @@ MUTANTS = (
         'text = "".join(part.fragments).strip()',
     ),
     Mutant(
-        "open parts stay open",
-        "answer",
-        '        """Events that end the open part and, when the answer is ``complete``, the arguments of every call."""\n        events = self._events = []\n        self._end_part()\n',
-        "        events = self._events = []\n",
+        "open parts stay open", "answer", "        self._end_part()\n        if complete and", "        if complete and"
     ),
     Mutant(
         "a call does not flush before it completes",
@@ -253,6 +250,7 @@ class FaultyFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Only the one module."""
+        del path, target
         return importlib.util.spec_from_loader(fullname, self) if fullname == self._name else None
 
     def exec_module(self, module: ModuleType) -> None:
