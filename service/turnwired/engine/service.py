@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import anyio
 import anyio.abc
@@ -17,6 +18,7 @@ from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
 from turnwired.domain.errors import Fenced, NotFound, StoreError, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
@@ -74,7 +76,7 @@ class Engine:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._stopping = False
 
-    async def __aenter__(self) -> Engine:
+    async def __aenter__(self) -> Self:
         restarted = Failure(
             FailurePhase.SETTLEMENT,
             Reason.SERVER_RESTARTED,
@@ -99,7 +101,9 @@ class Engine:
     async def start_turn(self, spec: TurnSpec, parent_headers: Mapping[str, str] | None = None) -> Accepted:
         """Accept a turn durably and start its run. Raises RequestError or StoreError; then nothing was started."""
         if self._stopping or self._tasks is None:
-            raise Unavailable(Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0)
+            raise Unavailable(
+                Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0
+            )
         if len(self._live) >= self._wiring.config.max_active_runs:
             raise Unavailable(
                 Reason.OVERLOADED,
@@ -162,8 +166,8 @@ class Engine:
             if live.cancelled is not None:
                 execution.cancel(live.cancelled)
             await execution.run()
-        except Exception as error:  # task boundary: whatever is broken, the run must settle
-            logger.exception("run %s: the execution failed", run_id)
+        except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
+            logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
             await self._end_broken(live, error)
         finally:
             live.done.set()
@@ -180,7 +184,9 @@ class Engine:
             if stored is not None:
                 await settle_orphan(self._store, stored, failure)
         except StoreError as store_error:
-            logger.error("run %s: could not be settled (%s); it will be at the next start", live.run.run_id, store_error)
+            logger.error(
+                "run %s: could not be settled (%s); it will be at the next start", live.run.run_id, store_error
+            )
         live.log.failure = live.log.failure or Fenced("the run was ended from its stored log")
         live.log.wake()
 

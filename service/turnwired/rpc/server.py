@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -44,7 +43,7 @@ class RpcServer:
         listen: Listen,
         turns: TurnService,
         server: ServerService,
-        interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
         self._listen = listen
         self._server = grpc.aio.server(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from turnwire.v1 import policy_pb2, turn_service_pb2
 from turnwired.codec.enums import RUN_STATE
@@ -19,11 +18,11 @@ from turnwired.engine.service import Engine
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
+from turnwired.rpc.interceptor import call_headers
 from turnwired.store.port import RunFilter
 
 ANYBODY = Caller()
 """Callers are not authenticated yet: all of them are the one default tenant's one principal."""
-PROPAGATED = ("traceparent", "tracestate", "baggage")
 
 
 class TurnService:
@@ -53,18 +52,17 @@ class TurnService:
         level = read.stream_detail(request.stream_detail)
         read.on_wait(request.on_wait)
         spec = read.turn_spec(request.turn, ANYBODY, asked)
-        accepted = await self._engine.start_turn(spec, propagation(context))
-        ends_with_stream = (asked or _default_on_disconnect(spec.session_id)) is OnDisconnect.CANCEL
+        accepted = await self._engine.start_turn(spec, call_headers())
+        ends_with_stream = _ends_with_stream(asked, spec.session_id) and not accepted.existing
         try:
             await self._engine.follow(ANYBODY, accepted.run_id, after, level, context.write)
         except asyncio.CancelledError:
-            if ends_with_stream and not accepted.existing:
+            if ends_with_stream:
                 self._stream_was_cut(accepted.run_id, context)
             raise
 
     def _stream_was_cut(self, run_id: str, context: Context) -> None:
-        remaining = context.time_remaining()
-        if remaining is not None and remaining <= 0:
+        if _is_over(context.time_remaining()):
             self._engine.deadline_reached(run_id)
             return
         self._engine.cancel_if_live(
@@ -83,7 +81,7 @@ class TurnService:
     ) -> turn_service_pb2.StartTurnResponse:
         """Start the run and return its ids at once."""
         spec = read.turn_spec(request.turn, ANYBODY, OnDisconnect.CONTINUE)
-        accepted = await self._engine.start_turn(spec, propagation(context))
+        accepted = await self._engine.start_turn(spec, call_headers())
         return turn_service_pb2.StartTurnResponse(
             session_id=accepted.session_id,
             run_id=accepted.run_id,
@@ -133,7 +131,9 @@ class TurnService:
             parent_run_id=request.parent_run_id if request.HasField("parent_run_id") else None,
             labels=dict(request.labels),
         )
-        runs, token = await self._engine.list_runs(query, read.page_size(request.page_size, 50, 500), request.page_token)
+        runs, token = await self._engine.list_runs(
+            query, read.page_size(request.page_size, 50, 500), request.page_token
+        )
         response = turn_service_pb2.ListRunsResponse(next_page_token=token)
         for run in runs:
             run_to_pb(run, response.runs.add())
@@ -181,13 +181,9 @@ class TurnService:
         return response
 
 
-def _default_on_disconnect(session_id: str | None) -> OnDisconnect:
-    return OnDisconnect.CANCEL if session_id is None else OnDisconnect.CONTINUE
+def _is_over(remaining: float | None) -> bool:
+    return remaining is not None and remaining <= 0  # None: the call has no deadline
 
 
-def propagation(context: Context) -> Mapping[str, str]:
-    """The caller's W3C trace headers."""
-    metadata = context.invocation_metadata() or ()
-    return {key: str(value) for key, value in metadata if key in PROPAGATED}
-
-
+def _ends_with_stream(asked: OnDisconnect | None, session_id: str | None) -> bool:
+    return session_id is None if asked is None else asked is OnDisconnect.CANCEL

@@ -85,7 +85,10 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One flush of a run's events. ``row_no`` is dense from 1; ``body`` is the events, ``facts`` the private part."""
+    """One flush of a run's events: one event at least. ``body`` is the events, ``facts`` the private part.
+
+    ``row_no`` and, over all rows, the sequences are dense from 1.
+    """
 
     run_id: str
     row_no: int
@@ -110,7 +113,8 @@ class RunFilter:
 
 class Store(Protocol):
     """Implementations pass ``tests/store/test_store_contract.py`` unchanged. All methods raise StoreUnavailable when
-    the store cannot be used, and nothing else of their database."""
+    the store cannot be used, and nothing else of their database.
+    """
 
     async def start(self) -> None:
         """Open, and migrate the schema under a lock. Raises ConfigError when it cannot be opened."""
@@ -118,19 +122,24 @@ class Store(Protocol):
 
     async def create_run(self, new: NewRun) -> RunCreated:
         """Create a run. Raises Conflict SESSION_BUSY (metadata ``active_run_id``) when the session has an active run,
-        Conflict REQUEST_ID_REUSED (metadata ``run_id``) when the request id was used with another digest."""
+        Conflict REQUEST_ID_REUSED (metadata ``run_id``) when the request id was used with another digest.
+        """
         ...
 
     async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
         """Append one row; returns when it is durable. Group-committed with rows of other runs.
 
-        Raises Fenced when ``row_no`` exists with another epoch or body; the same row again is an acknowledgement.
+        Raises Fenced when ``row_no`` exists with another epoch or content, when the run was taken over since (another
+        epoch owns it) or is settled; the same row again is an acknowledgement, also then. Raises StoreError when the
+        row does not follow the log's last one, or there is no such run. Cancelled, or after StoreUnavailable, the row
+        may have been stored: append the same row again before any other.
         """
         ...
 
     async def read_rows(self, run_id: str, after_sequence: int, max_bytes: int) -> Sequence[LogRow]:
         """Rows whose last_sequence is greater than ``after_sequence``, in order: at least one if there is any, then
-        as many as fit ``max_bytes`` of body."""
+        as many as fit ``max_bytes`` of body.
+        """
         ...
 
     async def first_sequence_after_epoch(self, run_id: str, epoch: int) -> int | None:

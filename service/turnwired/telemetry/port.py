@@ -51,6 +51,14 @@ class RunTelemetry(Protocol):
         """The provider named its response and the model that answers."""
         ...
 
+    def output_began(self, iteration: int) -> None:
+        """The first output of the model call came; told once per attempt, so that a cancelled call has its time too."""
+        ...
+
+    def output_chunks(self, iteration: int, count: int) -> None:
+        """How many reads of the model call's answer brought output; told once, before its ``IterationFinished``."""
+        ...
+
     def headers_for_model(self, iteration: int) -> Mapping[str, str]:
         """Propagation headers of the model call's span; empty when nothing is recorded."""
         ...
@@ -59,7 +67,7 @@ class RunTelemetry(Protocol):
         """Propagation headers of the tool's span; empty when nothing is recorded."""
         ...
 
-    def in_tool(self, call_id: str) -> AbstractContextManager[None]:
+    def in_tool(self, call_id: str) -> AbstractContextManager[object]:
         """Makes the tool's span current in this task, so that a source's own client spans become its children."""
         ...
 
@@ -90,8 +98,38 @@ class McpTelemetry(Protocol):
         ...
 
 
+class RpcCall(Protocol):
+    """One RPC that the server is handling."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What a run that this RPC starts gets as ``RunInfo.parent_headers``; empty without telemetry."""
+        ...
+
+    def ended(self, code: str) -> None:
+        """It ended, its response stream included. ``code`` is the gRPC status name, such as ``OK``; called once."""
+        ...
+
+
+class RpcTelemetry(Protocol):
+    """Telemetry of the RPCs served (OpenTelemetry RPC semantic conventions)."""
+
+    def call_started(self, method: str, headers: Mapping[str, str]) -> RpcCall:
+        """An RPC arrived. ``method`` is ``package.Service/Method``; ``headers`` are the caller's (``traceparent``)."""
+        ...
+
+    def unknown_method(self, method: str) -> None:
+        """An RPC arrived for a method that nobody serves, and was answered with UNIMPLEMENTED."""
+        ...
+
+
 class Telemetry(Protocol):
     """All telemetry of a process."""
+
+    @property
+    def rpc(self) -> RpcTelemetry:
+        """For the RPC server."""
+        ...
 
     @property
     def mcp(self) -> McpTelemetry:

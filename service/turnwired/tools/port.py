@@ -38,11 +38,16 @@ class ToolInvocation:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a source's tool gave, typed and whole; the registry caps and cleans it. ``is_error``: the tool says so."""
+    """What a source's tool gave, typed and whole; the registry caps and cleans it. ``is_error``: the tool says so.
+
+    ``failure`` says why in words without content, where the source knows more than that the tool said so: the words
+    for the model, which may quote what it sent, belong in ``content``.
+    """
 
     content: tuple[Part, ...]
     structured_json: str | None = None
     is_error: bool = False
+    failure: Failure | None = None
 
 
 class Toolset(Protocol):
@@ -56,6 +61,11 @@ class Toolset(Protocol):
     @property
     def failure(self) -> Failure | None:
         """Why the source cannot be used now, or None."""
+        ...
+
+    @property
+    def left_out(self) -> Sequence[Failure]:
+        """Tools that the source has but cannot offer, one failure each; empty before discovery."""
         ...
 
     async def start(self) -> None:
@@ -114,7 +124,10 @@ class ToolRegistry(Protocol):
         ...
 
     async def view(self, selection: ToolSelection, caller: Caller) -> ToolView:
-        """The tools that a run of this caller sees. Waits for discovery, bounded; broken sources are left out."""
+        """The tools that a run of this caller sees. Waits for discovery, bounded; broken sources are left out.
+
+        Raises ToolError when a source that the configuration calls required cannot be used.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -1,0 +1,168 @@
+"""Shows a run in a terminal as it happens: text as it streams, tool calls with a spinner, and how it ended.
+
+Takes domain events and knows neither gRPC nor the engine. Without a terminal it prints the same lines, plainly.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from turnwired.domain.event import (
+    Event,
+    IterationRetryScheduled,
+    ReasoningDelta,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ToolCallArgumentsFinished,
+    ToolCallExecuting,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from turnwired.domain.message import Text as TextContent
+from turnwired.domain.message import ToolResult, ToolResultStatus
+from turnwired.domain.outcome import Notice, OutcomeKind
+from turnwired.domain.usage import Cost, Usage
+
+PREVIEW = 160
+
+
+class RunView:
+    """One run on one console. Feed it every event in order; ``close`` it whatever happens."""
+
+    def __init__(self, console: Console, *, show_reasoning: bool = False) -> None:
+        self._console = console
+        self._show_reasoning = show_reasoning
+        self._names: dict[str, str] = {}
+        self._arguments: dict[str, str] = {}
+        self._running: dict[str, str] = {}
+        self._status: Status | None = None
+        self._mid_line = False
+        self.outcome: OutcomeKind | None = None
+
+    def show(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case RunStarted():
+                tools = f", {len(event.tool_names)} tools" if event.tool_names else ""
+                self._line(Text(f"run {event.run_id}  {event.model.provider}/{event.model.model}{tools}", style="dim"))
+            case TextDelta():
+                self._write(event.text)
+            case ReasoningDelta():
+                if self._show_reasoning:
+                    self._write(event.text, style="dim italic")
+            case ToolCallStarted():
+                self._names[event.call_id] = event.tool.routed_name if event.tool else event.requested_name
+            case ToolCallArgumentsFinished():
+                self._arguments[event.call_id] = event.arguments_json
+            case ToolCallExecuting():
+                self._executing(event.call_id)
+            case ToolCallFinished():
+                self._finished(event.result, event.duration_ns)
+            case IterationRetryScheduled():
+                self._line(Text(f"retry in {event.delay_ns / 1e9:.1f} s: {event.failure.message}", style="yellow"))
+            case Notice():
+                self._line(Text(f"notice: {event.message}", style="yellow"))
+            case RunFinished():
+                self._ended(event)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Stop the spinner and end the line."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+        if self._mid_line:
+            self._console.print()
+            self._mid_line = False
+
+    def _write(self, text: str, style: str = "") -> None:
+        self._spin(None)
+        self._console.print(Text(text, style=style), end="", soft_wrap=True)
+        self._mid_line = not text.endswith("\n")
+
+    def _line(self, text: Text) -> None:
+        if self._status is None and self._mid_line:
+            self._console.print()
+        self._mid_line = False
+        self._console.print(text, soft_wrap=True)
+
+    def _call(self, call_id: str) -> str:
+        return f"{self._names.get(call_id, call_id)}({_short(self._arguments.get(call_id, ''))})"
+
+    def _executing(self, call_id: str) -> None:
+        if self._mid_line:
+            self._console.print()
+            self._mid_line = False
+        self._running[call_id] = self._call(call_id)
+        self._spin(", ".join(self._running.values()))
+
+    def _spin(self, text: str | None) -> None:
+        if text is None or not self._console.is_terminal:
+            if self._status is not None:
+                self._status.stop()
+                self._status = None
+            return
+        if self._status is None:
+            self._status = self._console.status(text)
+            self._status.start()
+        else:
+            self._status.update(text)
+
+    def _finished(self, result: ToolResult, duration_ns: int) -> None:
+        self._running.pop(result.call_id, None)
+        ok = result.status is ToolResultStatus.OK
+        text = "".join(part.content.text for part in result.content if isinstance(part.content, TextContent))
+        said = result.failure.message if result.failure is not None and not text else text
+        mark = "✓" if ok else "✗"
+        line = Text(f"{mark} {self._call(result.call_id)}", style="green" if ok else "red")
+        line.append(f"  {duration_ns / 1e6:.0f} ms  {result.status.value.lower()}", style="dim")
+        self._line(line)
+        if said:
+            self._line(Text(f"  {_short(said)}", style="dim"))
+        self._spin(", ".join(self._running.values()) or None)
+
+    def _ended(self, event: RunFinished) -> None:
+        self._spin(None)
+        if self._mid_line:
+            self._console.print()
+            self._mid_line = False
+        self.outcome = event.outcome.kind
+        good = event.outcome.kind is OutcomeKind.ANSWERED
+        line = Text(event.outcome.kind.value, style="bold green" if good else "bold red")
+        line.append(
+            f"  {event.iteration_count} model calls, {event.tool_call_count} tool calls, "
+            f"{usage_text(event.usage)}, cost {cost_text(event.cost)}",
+            style="dim",
+        )
+        self._line(line)
+        failure = event.outcome.failure
+        if failure is not None:
+            self._line(Text(f"{failure.phase.value}/{failure.reason.value}: {failure.message}", style="red"))
+
+
+def usage_text(usage: Usage) -> str:
+    """Tokens in words; what the provider did not say is said to be so."""
+    if usage.input_tokens is None and usage.output_tokens is None:
+        return "tokens not reported"
+    return f"{_count(usage.input_tokens)} tokens in, {_count(usage.output_tokens)} out"
+
+
+def cost_text(cost: Cost | None) -> str:
+    """Money in words; an unknown price is said, never guessed."""
+    if cost is None:
+        return "unknown (no price for the model)"
+    bound = "" if cost.complete else "at least "
+    return f"{bound}{cost.amount_nanos / 1e9:.6f} {cost.currency_code}"
+
+
+def _count(value: int | None) -> str:
+    return "?" if value is None else f"{value:,}"
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= PREVIEW else f"{flat[: PREVIEW - 1]}…"

@@ -1,0 +1,110 @@
+"""Builds one batch of model items: joins what belongs together and gives every part its position. Knows no wire."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from turnwired.domain.generation import (
+    GenerationStopped,
+    ModelItem,
+    ReasoningChunk,
+    RefusalChunk,
+    TextChunk,
+    ToolArgumentsChunk,
+    UsageReported,
+)
+from turnwired.domain.usage import Usage
+
+
+class PartKind(Enum):
+    """Kinds of parts that grow by text."""
+
+    TEXT = TextChunk
+    REASONING = ReasoningChunk
+    REFUSAL = RefusalChunk
+    ARGUMENTS = ToolArgumentsChunk
+
+
+class BatchBuilder:
+    """Collects the items of one socket read. Lives as long as the answer, since positions go on from read to read.
+
+    Text that follows text, and reasoning that follows reasoning, belongs to one part; anything between begins a new
+    one. The last usage of a read is the one that is reported.
+    """
+
+    __slots__ = ("_growing", "_index", "_items", "_kind", "_next", "_part", "_part_kind", "_pieces", "_usage")
+
+    def __init__(self) -> None:
+        self._items: list[ModelItem] = []
+        self._pieces: list[str] = []
+        self._kind = PartKind.TEXT
+        self._index = -1
+        self._part = -1
+        self._part_kind: PartKind | None = None
+        self._growing: PartKind | None = None
+        self._next = 0
+        self._usage: Usage | None = None
+
+    def new_part(self) -> int:
+        """The position of a part of its own, such as a tool call."""
+        self._flush()
+        self._part_kind = None
+        self._next += 1
+        return self._next - 1
+
+    def text(self, kind: PartKind, text: str) -> None:
+        """Text for the current part of that kind."""
+        if self._growing is kind:
+            self._pieces.append(text)
+            return
+        if self._part_kind is not kind:
+            self._part = self.new_part()
+            self._part_kind = kind
+        self._flush()
+        self._growing = self._kind = kind
+        self._index = self._part
+        self._pieces.append(text)
+
+    def arguments(self, index: int, fragment: str) -> None:
+        """A fragment of the arguments of the call at ``index``."""
+        if self._index != index:
+            self._flush()
+            self._kind = PartKind.ARGUMENTS
+            self._index = index
+        self._pieces.append(fragment)
+
+    def add(self, item: ModelItem) -> None:
+        """An item of its own."""
+        self._flush()
+        self._items.append(item)
+
+    def usage(self, usage: Usage) -> None:
+        """Usage so far."""
+        self._usage = usage
+
+    def stop(self, item: GenerationStopped) -> None:
+        """The last item of the answer; usage known by now comes before it."""
+        self._flush()
+        self._flush_usage()
+        self._items.append(item)
+
+    def take(self) -> list[ModelItem]:
+        """The batch. Empties the builder; positions go on."""
+        self._flush()
+        self._flush_usage()
+        items = self._items
+        self._items = []
+        return items
+
+    def _flush_usage(self) -> None:
+        if self._usage is not None:
+            self._items.append(UsageReported(self._usage))
+            self._usage = None
+
+    def _flush(self) -> None:
+        if self._pieces:
+            text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
+            self._items.append(self._kind.value(self._index, text))
+            self._pieces.clear()
+        self._index = -1
+        self._growing = None

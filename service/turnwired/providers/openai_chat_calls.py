@@ -1,0 +1,151 @@
+"""Which tool call a fragment of a chat completion belongs to. Knows the fields of a tool call and no more of the wire.
+
+The documentation says: ``index`` tells, id and name come once, arguments come in fragments. In practice the index is
+missing, always 0 or begins at 1; the id is empty, "null", repeated or shared by two calls; the name is repeated or
+empty; the arguments are an object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from turnwired.domain.generation import ToolCallClosed, ToolCallOpened
+from turnwired.providers.batch import BatchBuilder
+from turnwired.providers.errors import protocol_error
+from turnwired.providers.openai_chat_fields import dumps
+
+MAX_CALLS = 1024
+_NO_ID = ("", "null")
+_LEGACY = "function_call"
+
+
+@dataclass(slots=True)
+class _Call:
+    part: int
+    id: str
+    name: str = ""
+    opened: bool = False
+    fragments: list[str] = field(default_factory=list[str])
+
+    def complete(self) -> bool:
+        """Whether the arguments so far are a whole JSON object, so that more of them cannot follow."""
+        try:
+            return isinstance(msgspec.json.decode("".join(self.fragments)), dict)
+        except (msgspec.DecodeError, RecursionError):
+            return False
+
+
+class CallTracker:
+    """Finds the call of each fragment and reports calls by position of appearance."""
+
+    __slots__ = ("_batch", "_by_index", "_calls", "_latest")
+
+    def __init__(self, batch: BatchBuilder) -> None:
+        self._batch = batch
+        self._calls: list[_Call] = []
+        self._by_index: dict[int | str, _Call] = {}
+        self._latest: _Call | None = None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def more(self, index: int, arguments: str) -> None:
+        """Take arguments that came with an index and nothing else."""
+        call = self._by_index.get(index)
+        if call is not None and call.opened and arguments:
+            self._latest = call
+            call.fragments.append(arguments)
+            self._batch.arguments(call.part, arguments)
+        else:
+            self._take(index, "", "", arguments)
+
+    def fragment(self, raw: dict[str, Any]) -> None:
+        """Take one entry of ``tool_calls``."""
+        body = raw.get("function") or raw.get("custom") or {}
+        if not isinstance(body, dict):
+            raise protocol_error("The provider sent a tool call without a function.")
+        index, call_id = raw.get("index"), raw.get("id")
+        name, arguments = body.get("name"), body.get("arguments", body.get("input"))
+        self._take(
+            index if isinstance(index, int) else None,
+            call_id if isinstance(call_id, str) and call_id not in _NO_ID else "",
+            name if isinstance(name, str) else "",
+            _as_text(arguments),
+        )
+
+    def legacy(self, raw: dict[str, Any]) -> None:
+        """Take a ``function_call``, the form from before tool calls. Servers in use send it empty beside an answer."""
+        name, arguments = raw.get("name"), _as_text(raw.get("arguments"))
+        call = self._by_index.get(_LEGACY)
+        if call is None:
+            if not name and not arguments:
+                return
+            call = self._new(_LEGACY, "")
+        self._append(call, name if isinstance(name, str) else "", arguments)
+
+    def close(self, *, complete: bool) -> None:
+        """The answer is over. Calls whose name never came are reported too; ``complete``: the provider ended them."""
+        for call in self._calls:
+            if not call.opened:
+                self._open(call)
+        if complete:
+            for call in self._calls:
+                self._batch.add(ToolCallClosed(call.part))
+
+    def _take(self, index: int | None, call_id: str, name: str, arguments: str) -> None:
+        call = self._find(index, call_id)
+        if call is not None and self._is_another(call, call_id, name, arguments):
+            call = None
+        if call is None:
+            call = self._new(index, call_id)
+        self._append(call, name, arguments)
+
+    def _find(self, index: int | None, call_id: str) -> _Call | None:
+        if index is not None:
+            return self._by_index.get(index)
+        if call_id:
+            return next((call for call in reversed(self._calls) if call.id == call_id), None)
+        return self._latest
+
+    def _is_another(self, call: _Call, call_id: str, name: str, arguments: str) -> bool:
+        """Whether the fragment begins a call of its own, although it has the position of ``call``."""
+        if not name or not call.name:
+            return False
+        if call_id and call.id:
+            return call_id != call.id
+        return bool(arguments) and call.complete()
+
+    def _new(self, key: int | str | None, call_id: str) -> _Call:
+        if len(self._calls) >= MAX_CALLS:
+            raise protocol_error(f"The provider sent more than {MAX_CALLS} tool calls in one answer.")
+        call = _Call(self._batch.new_part(), call_id)
+        self._calls.append(call)
+        if key is not None:
+            self._by_index[key] = call
+        return call
+
+    def _append(self, call: _Call, name: str, arguments: str) -> None:
+        self._latest = call
+        if name and not call.opened:
+            call.name = name
+            self._open(call)
+        if arguments:
+            call.fragments.append(arguments)
+            if call.opened:
+                self._batch.arguments(call.part, arguments)
+
+    def _open(self, call: _Call) -> None:
+        call.opened = True
+        self._batch.add(ToolCallOpened(call.part, call.id, call.name))
+        for fragment in call.fragments:
+            self._batch.arguments(call.part, fragment)
+
+
+def _as_text(arguments: object) -> str:
+    """Arguments as the wire's text, or compact JSON where the wire has a value."""
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else dumps(arguments)

@@ -1,0 +1,137 @@
+"""Fields of chat completion answers that servers spell in several ways: reasoning, usage, errors. Pure functions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from turnwired.domain.usage import Usage, UsageSource
+from turnwired.providers.errors import WireError
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+_MAX_COUNT = 2**63 - 1
+_MAX_ERROR_TEXT = 4000
+
+
+def loads(data: bytes) -> Any:
+    """The JSON value, or None. The standard library takes what msgspec does not: NaN and half surrogate pairs."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        value = json.loads(data)
+        text = json.dumps(value, ensure_ascii=False)
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half a pair cannot be stored or sent on
+            value = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def dumps(value: object) -> str:
+    """Compact JSON text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def reasoning_of(delta: dict[str, Any]) -> str:
+    """Reasoning text of a delta or message. Servers give it in one field, or the same text in two."""
+    for name in _REASONING_FIELDS:
+        text = delta.get(name)
+        if isinstance(text, str) and text:
+            return text
+    return ""
+
+
+def joined_text(value: object) -> str:
+    """The text of a string, or of a list of parts that have ``text``."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    found: list[str] = []
+    for part in value:
+        if isinstance(part, str):
+            found.append(part)
+        elif isinstance(part, dict):
+            text = part.get("text")
+            if isinstance(text, str):
+                found.append(text)
+    return "".join(found)
+
+
+def usage_of(raw: dict[str, Any]) -> Usage:
+    """Usage as the domain counts it: input includes cache reads and writes, output includes reasoning."""
+    prompt = _dict(raw.get("prompt_tokens_details"))
+    completion = _dict(raw.get("completion_tokens_details"))
+    input_tokens, output_tokens = _count(raw.get("prompt_tokens")), _count(raw.get("completion_tokens"))
+    reasoning = _first(completion.get("reasoning_tokens"), raw.get("reasoning_tokens"))
+    # xAI does not count reasoning as completion; only the total gives it away.
+    total = (input_tokens or 0) + (output_tokens or 0) + (reasoning or 0)
+    if reasoning and output_tokens is not None and _count(raw.get("total_tokens")) == total:
+        output_tokens += reasoning
+    return Usage(
+        input_tokens,
+        output_tokens,
+        reasoning,
+        _first(prompt.get("cached_tokens"), raw.get("prompt_cache_hit_tokens"), raw.get("cached_tokens")),
+        _first(prompt.get("cache_write_tokens"), raw.get("cache_creation_input_tokens") or None),
+        UsageSource.PROVIDER,
+    )
+
+
+def is_error(value: dict[str, Any]) -> bool:
+    """Whether an object without ``choices`` and ``error`` is an error without its envelope."""
+    return value.get("object") == "error" or "detail" in value or ("message" in value and "code" in value)
+
+
+def wire_error(value: object, status: int) -> WireError:
+    """The error in a body: an object with or without envelope, an array of it, a string, or any text."""
+    if isinstance(value, list) and value:
+        value = value[0]
+    if isinstance(value, dict):
+        inner = value.get("error")
+        if isinstance(inner, dict):
+            value = inner
+        elif isinstance(inner, str):  # the message; a code may stand beside it
+            return WireError(status, _word(value.get("type")), _word(value.get("code")), inner[:_MAX_ERROR_TEXT])
+        return WireError(
+            status,
+            _word(value.get("type") or value.get("status")),
+            _word(value.get("code") if value.get("code") is not None else value.get("status_code")),
+            _message(value)[:_MAX_ERROR_TEXT],
+            _word(value.get("param")),
+        )
+    return WireError(status, message=value[:_MAX_ERROR_TEXT] if isinstance(value, str) else "")
+
+
+def _message(value: dict[str, Any]) -> str:
+    for name in ("message", "detail", "msg", "error_description"):
+        found = value.get(name)
+        if isinstance(found, str):
+            return found
+        if found is not None:
+            return dumps(found)
+    return ""
+
+
+def _word(value: object) -> str:
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_COUNT:
+        return None
+    return int(value)
+
+
+def _first(*values: object) -> int | None:
+    return next((count for value in values if (count := _count(value)) is not None), None)

@@ -1,0 +1,1 @@
+"""One file per revision, oldest first. A released file is never changed."""

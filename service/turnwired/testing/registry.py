@@ -1,0 +1,70 @@
+"""An in-memory registry: async functions as tools, without validation or discovery, for tests of what uses tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from turnwired.domain.errors import ToolError
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
+from turnwired.domain.policy import ArgumentValidation
+from turnwired.domain.run import Caller
+from turnwired.domain.tool import Tool, ToolRef, ToolSelection, ToolSource
+from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
+
+Function = Callable[[ToolInvocation], Awaitable[str]]
+"""Gives the text of the result, or raises ToolError."""
+
+
+@dataclass(slots=True)
+class MemoryRegistry:
+    """``functions`` by routed name. ``executed`` are the calls that ran, in order of their start."""
+
+    functions: Mapping[str, Function] = field(default_factory=dict[str, Function])
+    executed: list[ToolInvocation] = field(default_factory=list[ToolInvocation])
+    failures: tuple[Failure, ...] = ()
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    async def aclose(self) -> None:
+        """Nothing to stop."""
+
+    async def view(self, selection: ToolSelection, caller: Caller) -> ToolView:
+        """All functions, whatever the selection says."""
+        return self
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """One tool per function, taking any object."""
+        return [
+            Tool(ToolRef(name, name, ToolSource.LOCAL), f"The tool {name}.", '{"type":"object"}')
+            for name in self.functions
+        ]
+
+    def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
+        """The name must be known and the arguments a JSON object."""
+        if routed_name not in self.functions:
+            return CheckedCall(None, None, _failure(Reason.TOOL_NOT_FOUND, f"There is no tool {routed_name!r}."))
+        ref = ToolRef(routed_name, routed_name, ToolSource.LOCAL)
+        try:
+            arguments = json.loads(arguments_json or "{}")
+        except ValueError:
+            return CheckedCall(ref, None, _failure(Reason.TOOL_ARGUMENTS_INVALID, "The arguments are not JSON."))
+        return CheckedCall(ref, arguments)
+
+    async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
+        """Run the function."""
+        self.executed.append(invocation)
+        try:
+            text = await self.functions[routed_name](invocation)
+        except ToolError as error:
+            part = Part("", Text(error.failure.message))
+            return ToolResult(invocation.call_id, ToolResultStatus.ERROR, (part,), failure=error.failure)
+        return ToolResult(invocation.call_id, ToolResultStatus.OK, (Part("", Text(text)),))
+
+
+def _failure(reason: Reason, message: str) -> Failure:
+    return Failure(FailurePhase.ROUTING, reason, message)

@@ -1,0 +1,169 @@
+"""JSON Schemas of tools: which ones can be offered, and whether arguments keep to them.
+
+Follows JSON Schema 2020-12, or the older draft that a schema names in ``$schema``. Nothing is ever fetched: a reference
+that leaves the document makes the schema unusable. Patterns run with a limit on backtracking.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, cast
+
+import jsonschema_rs
+import orjson
+
+MAX_SCHEMA_BYTES: Final = 256 * 1024
+MAX_VIOLATIONS: Final = 5
+_BACKTRACK_LIMIT: Final = 100_000  # about 5 ms on one core before a hostile pattern gives up
+_COMPOSITIONS: Final = ("anyOf", "oneOf", "allOf")
+_LONG_NUMBER: Final = re.compile(r"[0-9]{19}")
+
+Schema = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSchema:
+    """A schema that arguments can be checked with, and the form of it that the model is shown.
+
+    ``offered_json`` has ``type: object`` and no composition at the top, which several providers refuse for the whole
+    request; ``validator`` holds arguments to all of the original.
+    """
+
+    offered_json: str
+    validator: jsonschema_rs.Validator
+
+    def violations(self, arguments: Mapping[str, object]) -> list[str]:
+        """What is wrong, at most five sentences, without the values that were sent. Empty: nothing is."""
+        if self.validator.is_valid(arguments):
+            return []
+        sentences: list[str] = []
+        for error in self.validator.iter_errors(arguments):
+            if len(sentences) == MAX_VIOLATIONS:
+                sentences.append("and more")
+                break
+            path = "".join(f"/{step}" for step in error.instance_path)
+            sentences.append(f"{path}: {error.message}" if path else error.message)
+        return sentences
+
+
+@lru_cache(maxsize=4096)
+def compile_schema(schema_json: str) -> CompiledSchema | str:
+    """The compiled schema, or why it cannot be used. Compiled once per text in a process."""
+    if len(schema_json) > MAX_SCHEMA_BYTES:
+        return f"its input schema is longer than {MAX_SCHEMA_BYTES} bytes"
+    try:
+        loaded: object = orjson.loads(schema_json)
+    except orjson.JSONDecodeError as error:
+        return f"its input schema is not valid JSON: {error}"
+    if not isinstance(loaded, dict):
+        return "its input schema is not a JSON object"
+    schema = cast("Schema", loaded)
+    kind = schema.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        return f"its input schema is of type {json.dumps(kind)[:80]}, but arguments are always an object"
+    try:
+        validator = jsonschema_rs.validator_for(
+            {**schema, "type": "object"},
+            offline=True,
+            mask="the value",
+            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
+        )
+        offered = _offered(schema)
+    except jsonschema_rs.ValidationError as error:
+        return f"its input schema is not valid: {error.message[:300]}"
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        return f"its input schema cannot be used: {str(error)[:300]}"
+    return CompiledSchema(offered if offered is not None else schema_json, validator)
+
+
+def parse_arguments(arguments_json: str) -> dict[str, object] | str:
+    """The JSON object, or why there is none. Blank text is the empty object: that is how models call without any."""
+    if not arguments_json or arguments_json.isspace():
+        return {}
+    try:
+        # orjson turns integers beyond 64 bits into floats, which would change what the model asked for.
+        wide = _LONG_NUMBER.search(arguments_json) is not None
+        value: object = _loads_wide(arguments_json) if wide else orjson.loads(arguments_json)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return f"The arguments are not valid JSON: {reason}. Send exactly one JSON object."
+    if not isinstance(value, dict):
+        name = "null" if value is None else type(value).__name__
+        return f"The arguments are JSON of type {name}. Send exactly one JSON object."
+    return cast("dict[str, object]", value)
+
+
+def _loads_wide(text: str) -> object:
+    return json.loads(text, parse_constant=_no_constant)
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _offered(schema: Schema) -> str | None:
+    """The schema without composition and references at its top, or None where it has none of them already."""
+    if not any(key in schema for key in (*_COMPOSITIONS, "$ref")) and schema.get("type") == "object":
+        return None
+    merged: Schema = {key: value for key, value in schema.items() if key not in (*_COMPOSITIONS, "$ref")}
+    merged["type"] = "object"
+    merged["properties"], required = _shape(schema, schema, depth=0)
+    if required:
+        merged["required"] = required
+    else:
+        merged.pop("required", None)
+    if any(key in schema for key in (*_COMPOSITIONS, "$ref")):
+        # `additionalProperties: false` beside a composition speaks of the properties beside it only.
+        merged.pop("additionalProperties", None)
+    return orjson.dumps(merged).decode()
+
+
+def _shape(schema: Schema, root: Schema, depth: int) -> tuple[Schema, list[str]]:
+    """All properties that some branch knows, and the names that every branch requires."""
+    if depth > 8:
+        raise ValueError("references or compositions at its top are nested too deeply")
+    properties = dict(_object(schema.get("properties")))
+    required = _strings(schema.get("required"))
+    reference = schema.get("$ref")
+    parts: list[tuple[str, list[object]]] = [(key, _list(schema.get(key))) for key in _COMPOSITIONS]
+    if isinstance(reference, str):
+        parts.append(("allOf", [_target(reference, root)]))
+    for key, branches in parts:
+        shapes = [_shape(branch, root, depth + 1) for branch in map(_object, branches) if _may_be_object(branch)]
+        if branches and not shapes:
+            raise ValueError(f"no branch of its {key} is an object")
+        for shape, _ in shapes:
+            properties.update({name: value for name, value in shape.items() if name not in properties})
+        if key == "allOf":
+            required += [name for _, names in shapes for name in names]
+        elif shapes:
+            required += [name for name in shapes[0][1] if all(name in names for _, names in shapes)]
+    return properties, list(dict.fromkeys(required))
+
+
+def _target(reference: str, root: Schema) -> object:
+    node: object = root
+    for step in reference.removeprefix("#").strip("/").split("/") if reference != "#" else ():
+        node = _object(node).get(step.replace("~1", "/").replace("~0", "~"))
+    return node
+
+
+def _may_be_object(branch: Schema) -> bool:
+    kind = branch.get("type", "object")
+    return kind == "object" or (isinstance(kind, list) and "object" in kind)
+
+
+def _object(value: object) -> Schema:
+    return cast("Schema", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _strings(value: object) -> list[str]:
+    return [item for item in _list(value) if isinstance(item, str)]

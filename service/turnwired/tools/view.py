@@ -1,0 +1,148 @@
+"""The tools of one run: finds, checks and executes the calls of the model, and settles each in a result."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never
+
+import anyio
+
+from turnwired.domain.errors import ToolError
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.message import ToolResult, ToolResultStatus
+from turnwired.domain.policy import ArgumentValidation
+from turnwired.domain.tool import Tool
+from turnwired.tools.port import CheckedCall, ToolInvocation, Toolset
+from turnwired.tools.result import settle_failure, settle_output
+from turnwired.tools.schema import CompiledSchema, parse_arguments
+
+_LOG = logging.getLogger(__name__)
+_MAX_NAMES_TOLD: Final = 10
+
+_NOT_EXECUTED: Final = frozenset(
+    (
+        Reason.TOOL_NOT_FOUND,
+        Reason.TOOL_NOT_EXECUTED,
+        Reason.TOOL_ARGUMENTS_INVALID,
+        Reason.MCP_UNAVAILABLE,
+        Reason.OVERLOADED,
+    )
+)
+"""Reasons that say that the tool was never begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tool under its routed name, the source that runs it, and its schema."""
+
+    toolset: Toolset
+    tool: Tool
+    schema: CompiledSchema
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A ``ToolView``. Holds no state of a run, so runs with the same selection share one."""
+
+    entries: Mapping[str, Entry]
+    failures: Sequence[Failure] = ()
+    tools: Sequence[Tool] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", tuple(entry.tool for entry in self.entries.values()))
+
+    def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
+        """Find the tool and check the arguments, which are JSON text in the model's words.
+
+        The failures quote neither the arguments nor values in them.
+        """
+        entry = self.entries.get(routed_name)
+        if entry is None:
+            return CheckedCall(tool=None, failure=self._unknown(routed_name))
+        arguments = parse_arguments(arguments_json)
+        if isinstance(arguments, str):
+            return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, arguments))
+        match validation:
+            case ArgumentValidation.NONE:
+                return CheckedCall(tool=entry.tool.ref, arguments=arguments)
+            case ArgumentValidation.STRICT:
+                violations = entry.schema.violations(arguments)
+                if not violations:
+                    return CheckedCall(tool=entry.tool.ref, arguments=arguments)
+                words = f"The arguments do not match the schema of {routed_name}: {'; '.join(violations)}."
+                return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, words))
+            case ArgumentValidation.LENIENT:
+                # Policies that ask for it are refused before a run starts; this is the second line.
+                failure = _failure(
+                    Reason.OPTION_NOT_SUPPORTED, routed_name, "lenient argument validation is not supported"
+                )
+                return CheckedCall(tool=entry.tool.ref, failure=failure)
+            case _:
+                assert_never(validation)
+
+    async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
+        """Run a checked call within ``invocation.timeout`` seconds and settle its result. Raises only cancellation."""
+        call_id = invocation.call_id
+        entry = self.entries.get(routed_name)
+        if entry is None:
+            return settle_failure(call_id, ToolResultStatus.NOT_EXECUTED, self._unknown(routed_name))
+        native = entry.tool.ref.native_name
+        if invocation.native_name != native:
+            invocation = replace(invocation, native_name=native)
+        deadline = anyio.CancelScope()
+        if invocation.timeout is not None:
+            deadline.deadline = anyio.current_time() + invocation.timeout
+        failure: Failure | None = None
+        try:
+            with deadline:
+                output = await entry.toolset.call(invocation)
+                # A tool may answer its cancellation with an error of its own; it has timed out all the same.
+                if not (output.is_error and deadline.cancel_called):
+                    return settle_output(call_id, output, max_result_bytes)
+        except ToolError as error:
+            failure = error.failure
+        except asyncio.CancelledError:
+            if _being_cancelled():
+                raise
+            failure = _failure(Reason.TOOL_FAILED, routed_name, "the tool cancelled itself")
+        except (Exception, SystemExit) as error:  # noqa: BLE001  boundary: a tool's fault is a result, not the run's
+            _LOG.warning("source of tool %s raised %s", routed_name, type(error).__name__)
+            failure = _failure(Reason.TOOL_FAILED, routed_name, f"its source raised {type(error).__name__}")
+        if failure is None or deadline.cancel_called:
+            return settle_failure(call_id, ToolResultStatus.ERROR, _timed_out(routed_name, invocation))
+        return settle_failure(call_id, _status_of(failure), failure)
+
+    def _unknown(self, routed_name: str) -> Failure:
+        known = list(self.entries)
+        names = difflib.get_close_matches(routed_name, known, n=3, cutoff=0.5) or known[:_MAX_NAMES_TOLD]
+        told = f" Did you mean: {', '.join(names)}?" if names else " No tools are available."
+        return _failure(Reason.TOOL_NOT_FOUND, routed_name[:100], f"There is no tool with this name.{told}")
+
+
+def _being_cancelled() -> bool:
+    """Whether somebody cancels this task, as against a tool that raised CancelledError of its own accord."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _status_of(failure: Failure) -> ToolResultStatus:
+    if failure.reason is Reason.TOOL_OUTCOME_UNKNOWN:
+        return ToolResultStatus.OUTCOME_UNKNOWN
+    return ToolResultStatus.NOT_EXECUTED if failure.reason in _NOT_EXECUTED else ToolResultStatus.ERROR
+
+
+def _invalid(routed_name: str, words: str) -> Failure:
+    return _failure(Reason.TOOL_ARGUMENTS_INVALID, routed_name, words)
+
+
+def _timed_out(routed_name: str, invocation: ToolInvocation) -> Failure:
+    words = f"{routed_name} timed out after {invocation.timeout:g} s; it may have taken effect"
+    return _failure(Reason.TOOL_TIMEOUT, routed_name, words)
+
+
+def _failure(reason: Reason, origin: str, message: str) -> Failure:
+    return Failure(phase=FailurePhase.TOOL, reason=reason, message=message, origin=origin)
