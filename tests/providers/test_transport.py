@@ -33,7 +33,11 @@ def certificate(tmp_path: Path) -> Path:
 async def test_connections_are_bounded() -> None:
     release = asyncio.Event()
 
+    both = asyncio.Event()
+
     async def handler(_: Request, answer: Answer) -> None:
+        if server.connections == 2:
+            both.set()
         await release.wait()
         await answer.all(text("a") + END)
 
@@ -41,8 +45,7 @@ async def test_connections_are_bounded() -> None:
         chat = provider(server.url)
         chat._transport = HttpTransport(max_connections=2)
         calls = [asyncio.create_task(ask(chat, request())) for _ in range(6)]
-        while len(server.requests) < 2:
-            await asyncio.sleep(0)
+        await asyncio.wait_for(both.wait(), 5)
         assert server.connections == 2
         release.set()
         assert [folded.text for folded, _ in await asyncio.gather(*calls)] == ["a"] * 6
@@ -87,9 +90,9 @@ async def test_a_stream_that_only_keeps_itself_alive_times_out_with_its_output_k
     async def handler(_: Request, answer: Answer) -> None:
         await answer.start()
         await answer.send(text("a"))
-        for _ in range(1000):  # or until the connection is closed
+        for pause in [0.01] * 1000:  # or until the connection is closed
             await answer.send(noise)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause)
 
     folded, failure = await answer_of(handler, request(limits=CallLimits(total=20, idle=0.15)))
     assert failure
