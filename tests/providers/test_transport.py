@@ -53,6 +53,35 @@ async def test_connections_are_bounded() -> None:
         await chat.aclose()
 
 
+@pytest.mark.requirement("TRANSPORT-8")
+async def test_a_connection_that_the_server_closed_meanwhile_costs_no_call() -> None:
+    async def handler(_: Request, answer: Answer) -> None:
+        await answer.all(text("a") + END)  # with the promise to keep the connection,
+        answer.writer.close()  # which is broken at once
+
+    async with serve(handler) as server:
+        chat = provider(server.url)
+        for _ in range(5):
+            folded, failure = await ask(chat, request())
+            assert (folded.text, failure) == ("a", None)
+        await chat.aclose()
+    assert len(server.requests) == 5
+
+
+@pytest.mark.requirement("TRANSPORT-8")
+async def test_a_server_that_drops_a_new_connection_is_not_asked_twice() -> None:
+    async def handler(_: Request, answer: Answer) -> None:
+        answer.writer.transport.abort()
+
+    async with serve(handler) as server:
+        chat = provider(server.url)
+        _, failure = await ask(chat, request())
+        await chat.aclose()
+    assert failure
+    assert (failure.reason, failure.retryable) == (Reason.PROVIDER_NETWORK, True)
+    assert len(server.requests) == 1
+
+
 @pytest.mark.requirement("TRANSPORT-1")
 @pytest.mark.parametrize(
     ("limits", "limit"),
