@@ -165,7 +165,7 @@ def uv(venv: Path, verb: str, *arguments: str | Path, network: bool = False) -> 
         *arguments,
     ]
     hint = " (is a package index reachable? UV_DEFAULT_INDEX names another one)" if network else ""
-    run(command, f"uv pip {verb} failed{hint}")
+    run([*command, *arguments], f"uv pip {verb} failed{hint}")
 
 
 def run(command: list[str | Path], failure: str, *, cwd: Path = ROOT) -> None:

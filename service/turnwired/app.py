@@ -75,7 +75,12 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         registry = Registry(_sources(config, telemetry.mcp))
         await registry.start()
         stack.push_async_callback(registry.aclose)
-        engine = await stack.enter_async_context(Engine(_wiring(config, providers, registry, store, telemetry)))
+        card = rate_card_of(config)
+        background = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(background.cancel_scope.cancel)
+        background.start_soon(_warm, card, config)
+        wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card))
+        engine = await stack.enter_async_context(Engine(wiring))
         rpc = RpcServer(
             Listen(config.server.listen, MAX_REQUEST_BYTES, config.server.reflection),
             TurnService(engine),
@@ -94,10 +99,14 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
 
 
 def _wiring(
-    config: Config, providers: Mapping[str, ModelProvider], registry: Registry, store: Store, telemetry: Telemetry
+    config: Config,
+    providers: Mapping[str, ModelProvider],
+    registry: Registry,
+    store: Store,
+    telemetry: Telemetry,
+    price_of: PriceOf,
 ) -> Wiring:
     layer = policy_layer_of(config)
-    card = rate_card_of(config)
     return Wiring(
         config=EngineConfig(
             default_agent=_default_agent(config),
@@ -113,8 +122,14 @@ def _wiring(
         registry=registry,
         store=store,
         telemetry=telemetry,
-        price_of=_pricing(card),
+        price_of=price_of,
     )
+
+
+async def _warm(card: RateCard, config: Config) -> None:
+    """Load the prices that the configured agents need before a run needs them."""
+    models = {(agent.model.provider, agent.model.model) for agent in agents_of(config).values() if agent.model}
+    await anyio.to_thread.run_sync(card.warm, models, abandon_on_cancel=True)
 
 
 def _pricing(card: RateCard) -> PriceOf:

@@ -6,11 +6,14 @@ import importlib.util
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
 import pytest
-from tools.kit import RecordingTelemetry, invocation, mcp_server, misbehaving, run_tool, view_of, words_of
+from opentelemetry.sdk.trace import TracerProvider
+from tools.kit import Operation, RecordingTelemetry, invocation, mcp_server, misbehaving, run_tool, view_of, words_of
 
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.failure import Reason
@@ -202,6 +205,26 @@ async def test_trace_context_travels_in_meta(era: str) -> None:
         assert ("io.modelcontextprotocol/protocolVersion" in meta) is (era == "modern")
 
 
+@pytest.mark.requirement("MCP-14", "MCP-15")
+async def test_the_server_sees_the_span_of_the_request_where_there_is_one() -> None:
+    tracer = TracerProvider().get_tracer("test")
+    spans: list[int] = []
+
+    class Tracing(RecordingTelemetry):
+        @contextmanager
+        def operation(
+            self, method: str, *, tool: str | None, protocol_version: str | None, transport: str
+        ) -> Iterator[Operation]:
+            with tracer.start_as_current_span(method) as span:
+                spans.append(span.get_span_context().span_id)
+                yield Operation(method, tool, protocol_version, transport)
+
+    headers = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    async with mcp_server(misbehaving("legacy"), Tracing()) as (_, view):
+        meta = json.loads(words_of(await view.execute("m__meta", invocation(headers=headers), None)))
+    assert meta["traceparent"].split("-")[2] == f"{spans[-1]:016x}"
+
+
 @pytest.mark.requirement("MCP-9")
 @EVERY_ERA
 async def test_progress_is_forwarded(era: str) -> None:
@@ -325,6 +348,17 @@ async def test_a_mute_server_fails_within_its_bound_and_then_at_once() -> None:
 async def test_a_command_that_is_not_there_is_named() -> None:
     async with mcp_server(StdioServer(command="no-such-command-here")) as (_, view):
         assert "there is no command 'no-such-command-here'" in view.failures[0].message
+
+
+@pytest.mark.requirement("MCP-6")
+async def test_a_relative_command_is_seen_from_the_directory_of_the_server(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "serve").symlink_to(sys.executable)
+    config = misbehaving("legacy", command="bin/serve", cwd=str(tmp_path))
+    async with mcp_server(config) as (_, view):
+        assert words_of(await run_tool(view, "m__echo", '{"text":"x"}')) == "x"
+    async with mcp_server(misbehaving("legacy", cwd=str(tmp_path / "none"))) as (_, view):
+        assert "none" in view.failures[0].message
 
 
 @pytest.mark.requirement("MCP-6")
