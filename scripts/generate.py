@@ -1,8 +1,8 @@
 """Writes the Python code that is generated from ``proto/``; with ``--check`` only says whether it is up to date.
 
 Needs grpcio-tools and mypy-protobuf beside the running interpreter, no network and no other tool. The output is a
-function of ``proto/`` and the versions of the two, so that CI can ask for "regenerating leaves no diff". It knows nothing of
-the service. The image that ``buf breaking`` compares with is made by buf:
+function of ``proto/`` and the versions of the two, so that CI can ask for "regenerating leaves no diff". It knows
+nothing of the service. The image that ``buf breaking`` compares with is made by buf:
 ``buf build proto --exclude-source-info -o proto/turnwire-v1.binpb``.
 """
 
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import grpc_tools
+import grpc_tools  # type: ignore[import-untyped]  # it ships no types
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "proto"
@@ -47,9 +47,7 @@ def generate(out: Path) -> None:
 
 def generated_files(package: Path) -> dict[str, bytes]:
     """Content of the generated files in a package directory, by name."""
-    return {
-        path.name: path.read_bytes() for path in sorted(package.glob("*")) if path.name.endswith(SUFFIXES)
-    }
+    return {path.name: path.read_bytes() for path in sorted(package.glob("*")) if path.name.endswith(SUFFIXES)}
 
 
 def has_services(stub: bytes) -> bool:
@@ -69,9 +67,7 @@ def wanted() -> dict[str, bytes]:
 def main() -> int:
     """Writes or compares; 1 when ``--check`` finds a difference."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail when something would change"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when something would change")
     check = parser.parse_args().check
     target = CLIENT / PACKAGE
     want, have = wanted(), generated_files(target)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import typing
 
 import pytest
+from codec import cost_of_a_delta
+from codec.values import INT64, LOGGED_EVENTS, values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec import cost_of_a_delta
-from codec.values import INT64, LOGGED_EVENTS, values
-from turnwire.v1 import event_pb2, turn_service_pb2
+from turnwire.v1 import event_pb2, message_pb2, outcome_pb2, turn_service_pb2
 from turnwired.codec.event import decode_events, encode_event, event_from_pb
 from turnwired.codec.frame import Visibility, frame, record_header, split_records, varint
 from turnwired.domain import event
@@ -62,7 +62,7 @@ def test_a_frame_reads_as_a_message_of_either_stream(
     assert (message.epoch, message.through_sequence, message.last_sequence) == (epoch, through, last)
     assert (message.rewind_to_sequence if message.HasField("rewind_to_sequence") else None) == rewind
     assert decode_events(data) == log
-    assert message.SerializeToString() == data
+    assert message.SerializeToString(deterministic=True) == data
 
 
 @pytest.mark.requirement("CODEC-2")
@@ -133,8 +133,8 @@ def test_a_row_with_something_else_behind_its_records_is_a_codec_error() -> None
 @pytest.mark.requirement("CODEC-6")
 def test_an_error_deep_in_an_event_names_the_place() -> None:
     message = event_pb2.RunEvent(sequence=3)
-    message.run_finished.outcome.kind = 1
-    message.run_finished.message.role = 3
+    message.run_finished.outcome.kind = outcome_pb2.OUTCOME_KIND_ANSWERED
+    message.run_finished.message.role = message_pb2.ROLE_ASSISTANT
     message.run_finished.message.parts.add(part_id="p1", text="fine")
     message.run_finished.message.parts.add(part_id="p2").tool_result.call_id = "c"
     with pytest.raises(CodecError, match=r"event 3 run_finished.parts\[1\].tool_result.status: must be set"):

@@ -16,7 +16,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from turnwired.domain import event, run, tool, usage
+from turnwired.domain import event, policy, run, tool, usage
 
 INT32 = st.integers(0, 2**31 - 1)
 INT64 = st.integers(0, 2**63 - 1)
@@ -25,29 +25,27 @@ NANOSECONDS = st.integers(0, 10**15)
 """Up to eleven days: with more digits a float of seconds cannot tell nanoseconds apart."""
 
 
-def _unique_iterations(items: list[event.IterationTrace]) -> event.RunTrace:
-    return event.RunTrace(tuple({item.iteration: item for item in items}.values()))
-
-
 NARROWED: Mapping[object, st.SearchStrategy[Any]] = {
     # The contract has room for a mode or a name, not for both.
     tool.ToolChoice: st.one_of(
         st.builds(tool.ToolChoice, mode=st.sampled_from(tool.ToolChoiceMode)),
         st.builds(tool.ToolChoice, routed_name=TEXT),
     ),
-    # A trace tells its iterations apart by their numbers.
-    event.RunTrace: st.deferred(
-        lambda: st.lists(values(event.IterationTrace), max_size=3).map(_unique_iterations)
-    ),
+    # What a request narrows is worked out when the run is prepared, and stays here.
+    (tool.ToolSelection, "narrow"): st.just(()),
     # Who calls, and the digest of what was sent, are stored beside the turn.
     (run.TurnSpec, "caller"): st.just(run.Caller()),
     (run.TurnSpec, "digest"): st.just(b""),
     # A limit of money is an amount, without a rate card and never half known.
-    "CostLimit": st.builds(usage.Cost, currency_code=TEXT, amount_nanos=INT64),
+    policy.CostLimit: st.one_of(
+        st.builds(usage.Cost, currency_code=TEXT, amount_nanos=INT64), st.sampled_from(policy.LimitMode)
+    ),
+    policy.CostLimit | None: st.deferred(lambda: st.none() | NARROWED[policy.CostLimit]),
 }
 
 INT64_FIELDS = {
-    *("sequence", "epoch", "last_sequence", "agent_revision", "amount_nanos", "original_size_bytes"),
+    *("sequence", "first_sequence", "last_sequence", "through_sequence", "epoch", "agent_revision"),
+    *("amount_nanos", "original_size_bytes"),
     *("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens"),
     "max_output_tokens",
 }
@@ -66,7 +64,7 @@ def values(hint: Any, field: str = "") -> st.SearchStrategy[Any]:
     if origin is tuple:
         return st.lists(values(arguments[0], field), max_size=3).map(tuple)
     if origin is Mapping:
-        return st.dictionaries(TEXT, TEXT, max_size=2)
+        return st.dictionaries(TEXT, values(arguments[1], field), max_size=2)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from(hint)
     if hint is int:
@@ -88,17 +86,10 @@ def _dataclass(kind: type[Any]) -> st.SearchStrategy[Any]:
         **{
             field.name: NARROWED[kind, field.name]
             if (kind, field.name) in NARROWED
-            else _field(field.name, hints[field.name])
+            else values(hints[field.name], field.name)
             for field in dataclasses.fields(kind)
         },
     )
-
-
-def _field(name: str, hint: Any) -> st.SearchStrategy[Any]:
-    if usage.Cost in typing.get_args(hint) and name.startswith("max_"):
-        others = [argument for argument in typing.get_args(hint) if argument is not usage.Cost]
-        return st.one_of(NARROWED["CostLimit"], *(values(argument) for argument in others))
-    return values(hint, name)
 
 
 EVENTS = st.one_of([values(kind) for kind in typing.get_args(event.Event)])

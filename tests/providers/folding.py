@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import (
@@ -22,21 +21,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.usage import Usage
 from turnwired.providers.errors import WireError
-
-
-class Parser(Protocol):
-    """What the parsers of all wires have in common."""
-
-    error: WireError | None
-    broken: Failure | None
-
-    def feed(self, data: bytes) -> list[ModelItem]:
-        """Items of one read."""
-        ...
-
-    def finish(self) -> list[ModelItem]:
-        """Items of the end."""
-        ...
+from turnwired.providers.transport import WireParser
 
 
 @dataclass(slots=True)
@@ -78,10 +63,12 @@ class Folded:
                 self._grow(index, "refusal", text)
                 self.refusal += text
             case ToolCallOpened(index, call_id, name):
-                assert index not in self.calls and index not in self.parts
+                assert index not in self.calls
+                assert index not in self.parts
                 self.calls[index] = FoldedCall(call_id, name)
             case ToolArgumentsChunk(index, fragment):
-                assert not self.calls[index].closed and fragment
+                assert not self.calls[index].closed
+                assert fragment
                 self.calls[index].arguments += fragment
             case ToolCallClosed(index):
                 assert not self.calls[index].closed
@@ -97,7 +84,8 @@ class Folded:
                 pass
 
     def _grow(self, index: int, kind: str, text: str) -> None:
-        assert text and index not in self.calls
+        assert text
+        assert index not in self.calls
         known, before = self.parts.get(index, (kind, ""))
         assert known == kind
         self.parts[index] = (kind, before + text)
@@ -109,13 +97,14 @@ def reads(body: bytes, size: int) -> Iterator[bytes]:
     return (body[i : i + step] for i in range(0, len(body), step))
 
 
-def fold(parser: Parser, chunks: Iterable[bytes]) -> Folded:
+def fold(parser: WireParser, chunks: Iterable[bytes]) -> Folded:
     """Parse all chunks and fold the items."""
     folded = Folded()
     for chunk in chunks:
         add_all(folded, parser.feed(chunk))
     add_all(folded, parser.finish())
-    assert parser.feed(b"data: {}\n\n") == [] and parser.finish() == []
+    assert parser.feed(b"data: {}\n\n") == []
+    assert parser.finish() == []
     folded.error, folded.broken = parser.error, parser.broken
     return folded
 

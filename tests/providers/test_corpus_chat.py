@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from providers import corpus
 from providers.folding import Folded, fold, reads
+
 from turnwired.domain.generation import FinishReason
 from turnwired.providers.errors import classify
 from turnwired.providers.openai_chat_parser import ChatParser

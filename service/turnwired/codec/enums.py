@@ -19,10 +19,10 @@ from turnwire.v1 import (
     usage_pb2,
 )
 from turnwired.domain.errors import CodecError
-from turnwired.domain.model import IterationKind
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Role, ToolResultStatus
+from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import LimitMode, PermissionAction, PolicyLayer
 from turnwired.domain.run import OnDisconnect, RunState
@@ -39,9 +39,7 @@ WireNumber = TypeVar("WireNumber", bound=int)
 class EnumTable(Generic[DomainEnum, WireNumber]):
     """One enum in both worlds. ``items`` are the contract's (name, number) pairs, ``prefix`` what their names share."""
 
-    def __init__(
-        self, domain: type[DomainEnum], items: Iterable[tuple[str, WireNumber]], prefix: str
-    ) -> None:
+    def __init__(self, domain: type[DomainEnum], items: Iterable[tuple[str, WireNumber]], prefix: str) -> None:
         numbers = {name.removeprefix(prefix): number for name, number in items}
         self.wire_numbers = {int(number) for number in numbers.values()}
         self.to_wire: dict[DomainEnum, WireNumber] = {member: numbers[member.name] for member in domain}

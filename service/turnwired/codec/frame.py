@@ -78,8 +78,8 @@ def record_header(length: int) -> bytes:
 def frame(records: Sequence[bytes], epoch: int, through: int, last: int, rewind: int | None = None) -> bytes:
     """A RunTurnResponse or WatchRunResponse. Without records it is a heartbeat.
 
-    ``through``: the stream has all of the log that its detail lets through, up to this sequence. ``last``: newest event
-    of the run. ``rewind``: the reader must drop what it has after this sequence.
+    ``through``: the stream has all of the log that its detail lets through, up to this sequence. ``last``: newest
+    event of the run. ``rewind``: the reader must drop what it has after this sequence.
     """
     parts = list(records)
     if epoch:

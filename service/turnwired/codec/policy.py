@@ -7,9 +7,7 @@ contract has and the domain does not enforce yet is listed by ``unenforced_paths
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwire.v1 import policy_pb2
@@ -29,6 +27,9 @@ from turnwired.domain.policy import (
 from turnwired.domain.usage import Cost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from enum import StrEnum
+
     from google.protobuf.descriptor import FieldDescriptor
     from google.protobuf.message import Message
 
@@ -92,6 +93,24 @@ def effective_policy_to_pb(value: EffectivePolicy, out: policy_pb2.EffectivePoli
         _provenance_to_pb(item, out.provenance.add())
 
 
+_ENCODED: Final[dict[int, tuple[EffectivePolicy, bytes]]] = {}
+_MOST_ENCODED: Final = 64
+
+
+def encode_effective_policy(value: EffectivePolicy) -> bytes:
+    """As ``effective_policy_to_pb``. Remembers the last few by identity: runs of one agent share one policy object."""
+    known = _ENCODED.get(id(value))
+    if known is not None and known[0] is value:
+        return known[1]
+    out = policy_pb2.EffectivePolicy()
+    effective_policy_to_pb(value, out)
+    data = out.SerializeToString()
+    if len(_ENCODED) >= _MOST_ENCODED:
+        _ENCODED.pop(next(iter(_ENCODED)))
+    _ENCODED[id(value)] = (value, data)
+    return data
+
+
 def effective_policy_from_pb(message: policy_pb2.EffectivePolicy) -> EffectivePolicy:
     """All fields."""
     return EffectivePolicy(
@@ -108,9 +127,7 @@ def rule_to_pb(value: PermissionRule, out: policy_pb2.PermissionRule) -> None:
 
 def rule_from_pb(message: policy_pb2.PermissionRule) -> PermissionRule:
     """All fields; the action must be set."""
-    return PermissionRule(
-        message.permission, message.pattern, PERMISSION_ACTION.from_wire(message.action, "action")
-    )
+    return PermissionRule(message.permission, message.pattern, PERMISSION_ACTION.from_wire(message.action, "action"))
 
 
 def _provenance_to_pb(value: PolicyProvenance, out: policy_pb2.PolicyProvenance) -> None:
@@ -143,31 +160,52 @@ def _read(leaf: _Leaf, source: Message, group: str) -> object:
         raise error.within(leaf.name).within(group) from error
 
 
-def _limit_leaf(
-    name: str, write_value: Callable[[Any, Any], None], read_value: Callable[[Any], object]
-) -> _Leaf:
+def _limit_leaf(name: str, write_value: Callable[[Any, Any], None], read_value: Callable[[Any], object]) -> _Leaf:
     """A cap: a value of its kind, or a mode."""
 
     def write(group: Any, value: object) -> None:
-        limit = getattr(group, name)
-        if isinstance(value, LimitMode):
-            limit.mode = LIMIT_MODE.to_wire[value]
-        else:
-            write_value(limit, value)
+        _write_limit(getattr(group, name), value, write_value)
 
     def read(group: Any) -> object:
-        if not group.HasField(name):
-            return None
-        limit = getattr(group, name)
-        match limit.WhichOneof("setting"):
-            case "value":
-                return read_value(limit)
-            case "mode":
-                return LIMIT_MODE.from_wire(limit.mode, "mode")
-            case _:
-                raise CodecError("must have a value or a mode")
+        return _read_limit(getattr(group, name), read_value) if group.HasField(name) else None
 
     return _Leaf(name, write, read)
+
+
+def _limit_map_leaf(name: str) -> _Leaf:
+    """Counts by name."""
+
+    def write(group: Any, value: Mapping[str, int | LimitMode]) -> None:
+        for key, limit in value.items():
+            _write_limit(getattr(group, name)[key], limit, _write_count)
+
+    def read(group: Any) -> dict[str, object]:
+        out: dict[str, object] = {}
+        for key, limit in getattr(group, name).items():
+            try:
+                out[key] = _read_limit(limit, _read_count)
+            except CodecError as error:
+                raise error.within(f'["{key}"]') from error
+        return out
+
+    return _Leaf(name, write, read)
+
+
+def _write_limit(limit: Any, value: object, write_value: Callable[[Any, Any], None]) -> None:
+    if isinstance(value, LimitMode):
+        limit.mode = LIMIT_MODE.to_wire[value]
+    else:
+        write_value(limit, value)
+
+
+def _read_limit(limit: Any, read_value: Callable[[Any], object]) -> object:
+    match limit.WhichOneof("setting"):
+        case "value":
+            return read_value(limit)
+        case "mode":
+            return LIMIT_MODE.from_wire(limit.mode, "mode")
+        case _:
+            raise CodecError("must have a value or a mode")
 
 
 def _write_count(limit: policy_pb2.CountLimit, value: int) -> None:
@@ -246,12 +284,13 @@ def _leaf(field: FieldDescriptor) -> _Leaf:
     kind = field.message_type.name if field.message_type is not None else ""
     if kind in _LIMITS:
         return _limit_leaf(field.name, *_LIMITS[kind])
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return _limit_map_leaf(field.name)
     if kind == "PermissionRule":
         return _rules_leaf(field.name)
     if field.enum_type is not None:
         return _enum_leaf(field.name, field)
     return _scalar_leaf(field.name)
-
 
 
 def _type_name(group: str) -> str:
@@ -264,7 +303,7 @@ _GROUP_TYPES: Final[Mapping[str, Callable[..., object]]] = {
 
 
 def _leaves(group: str) -> tuple[_Leaf, ...]:
-    """What the group has on both sides, in the domain's order. A leaf that only the domain has is a mistake: KeyError."""
+    """What the group has on both sides, in the domain's order. A leaf that only the domain has is a KeyError."""
     message = policy_pb2.Policy.DESCRIPTOR.fields_by_name[group].message_type
     assert message is not None
     return tuple(_leaf(message.fields_by_name[leaf.name]) for leaf in fields(getattr(domain, _type_name(group))))

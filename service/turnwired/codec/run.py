@@ -156,8 +156,11 @@ def turn_to_pb(value: TurnSpec, out: turn_service_pb2.TurnSpec) -> None:
 
 
 def turn_from_pb(message: turn_service_pb2.TurnSpec, caller: Caller) -> TurnSpec:
-    """What the domain has a place for. The rest (attachments, output_format, client tools, on_busy, policy leaves named by
-    ``unenforced_paths``) is for the caller of this function to refuse. CodecErrors carry paths below the turn."""
+    """What the domain has a place for.
+
+    The rest (attachments, output_format, client tools, on_busy, policy leaves named by ``unenforced_paths``) is for
+    the caller of this function to refuse. CodecErrors carry paths below the turn.
+    """
     return TurnSpec(
         caller=caller,
         input=tuple(_decoded(message_from_pb, item, f"input[{i}]") for i, item in enumerate(message.input)),

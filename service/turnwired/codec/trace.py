@@ -1,4 +1,4 @@
-"""The trace of a run. Entries of kinds that the domain does not have yet are refused: a trace is never cut silently."""
+"""The trace of a run: its steps in the order in which they began."""
 
 from __future__ import annotations
 
@@ -40,14 +40,20 @@ if TYPE_CHECKING:
 def trace_to_pb(value: RunTrace, out: trace_pb2.RunTrace) -> None:
     """All fields."""
     out.SetInParent()
-    out.through_sequence = value.through_sequence
     for entry in value.entries:
         _entry_to_pb(entry, out.entries.add())
+    out.through_sequence = value.through_sequence
 
 
 def trace_from_pb(message: trace_pb2.RunTrace) -> RunTrace:
-    """The inverse of ``trace_to_pb``. Raises CodecError."""
-    return RunTrace(tuple(_entry_from_pb(entry) for entry in message.entries), message.through_sequence)
+    """All fields. An entry of a kind that this version does not know is a CodecError."""
+    entries: list[TraceEntry] = []
+    try:
+        for entry in message.entries:
+            entries.append(_entry_from_pb(entry))  # noqa: PERF401 - the index of the failing entry is wanted
+    except CodecError as error:
+        raise error.within(f"entries[{len(entries)}]") from error
+    return RunTrace(tuple(entries), message.through_sequence)
 
 
 def _entry_to_pb(value: TraceEntry, out: trace_pb2.TraceEntry) -> None:
@@ -75,7 +81,7 @@ def _entry_from_pb(message: trace_pb2.TraceEntry) -> TraceEntry:
         case "notice":
             entry = notice_from_pb(message.notice)
         case other:
-            raise CodecError(f"an entry is {other or 'of a kind'} that this version does not know", "entries")
+            raise CodecError(f"{other or 'its kind'} is not known to this version")
     return TraceEntry(
         message.first_sequence,
         message.last_sequence,
@@ -98,7 +104,6 @@ def _iteration_to_pb(value: IterationTrace, out: trace_pb2.IterationTrace) -> No
     if value.cost is not None:
         cost_to_pb(value.cost, out.cost)
     if value.time_to_first_token_ns is not None:
-        out.time_to_first_token.SetInParent()
         duration_to_pb(value.time_to_first_token_ns, out.time_to_first_token)
     for attempt in value.failed_attempts:
         _attempt_to_pb(attempt, out.failed_attempts.add())

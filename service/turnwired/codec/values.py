@@ -260,8 +260,27 @@ def tool_to_pb(value: Tool, out: tool_pb2.Tool) -> None:
     out.lazy = value.lazy
 
 
+def tool_from_pb(message: tool_pb2.Tool) -> Tool:
+    """The inverse of ``tool_to_pb``."""
+    hints = message.annotations
+    return Tool(
+        ref=tool_ref_from_pb(message.ref),
+        description=message.description,
+        input_schema_json=message.input_schema_json,
+        output_schema_json=message.output_schema_json if message.HasField("output_schema_json") else None,
+        title=message.title,
+        annotations=ToolAnnotations(
+            read_only=hints.read_only if hints.HasField("read_only") else None,
+            destructive=hints.destructive if hints.HasField("destructive") else None,
+            idempotent=hints.idempotent if hints.HasField("idempotent") else None,
+            open_world=hints.open_world if hints.HasField("open_world") else None,
+        ),
+        lazy=message.lazy,
+    )
+
+
 def tool_selection_to_pb(value: ToolSelection, out: tool_pb2.ToolSelection) -> None:
-    """All fields but ``narrow``, which only the engine sets. A named tool wins over a mode: there is room for one."""
+    """All but ``narrow``, which only a prepared run has. A named tool wins over a mode: there is room for one."""
     out.include.extend(value.include)
     out.exclude.extend(value.exclude)
     if value.choice.routed_name is not None:
@@ -276,4 +295,4 @@ def tool_selection_from_pb(message: tool_pb2.ToolSelection) -> ToolSelection:
         choice = ToolChoice(routed_name=message.choice.routed_name)
     else:
         choice = ToolChoice(TOOL_CHOICE_MODE.from_wire(message.choice.mode, "choice.mode"))
-    return ToolSelection(tuple(message.include), tuple(message.exclude), choice=choice)
+    return ToolSelection(include=tuple(message.include), exclude=tuple(message.exclude), choice=choice)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -37,7 +38,7 @@ from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
 from turnwired.store.port import Settlement, StoredMessage
 from turnwired.telemetry.port import RunTelemetry
 from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
-from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Wait
+from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
 from turnwired.turn.facts import (
     Begin,
     CancelRequested,
@@ -54,11 +55,16 @@ from turnwired.turn.facts import (
     ToolResolved,
 )
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.trace import TraceFold
+from turnwired.turn.trace import trace_of
 
 logger = logging.getLogger(__name__)
 
 E = TypeVar("E", CallModel, RunTool, Wait)
+
+MODEL = "model"
+"""Key of the model call's or retry wait's task; tool calls have their call ids."""
+UNWIND_SECONDS = 2.0
+"""How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,14 @@ class Prepared:
     provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A task that performs an effect."""
+
+    scope: anyio.CancelScope
+    done: asyncio.Event
+
+
 class Execution:
     """Executes one run from its first event to its settlement."""
 
@@ -88,11 +102,10 @@ class Execution:
         self._facts: deque[Fact] = deque()
         self._feeding = False
         self._checked: dict[str, CheckedCall] = {}
-        self._model_scope: anyio.CancelScope | None = None
-        self._tool_scopes: dict[str, anyio.CancelScope] = {}
+        self._work: dict[str, _Work] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._trace = TraceFold()
+        self._milestones: list[LoggedEvent] = []
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -120,7 +133,7 @@ class Execution:
 
     def trace(self) -> RunTrace:
         """What the run did so far."""
-        return self._trace.trace()
+        return trace_of(self._milestones)
 
     def cancel(self, failure: Failure) -> None:
         """Ask the run to stop. Idempotent; a settled run stays as it is."""
@@ -144,13 +157,31 @@ class Execution:
         self._feeding = True
         try:
             while self._facts:
-                step = self._machine.feed(self._facts.popleft())
-                for emitted in step.events:
-                    self._emit(emitted)
-                for effect in step.effects:
-                    self._perform(effect)
+                self._take(self._machine.feed(self._facts.popleft()))
         finally:
             self._feeding = False
+
+    def _take(self, step: Step) -> None:
+        for effect in step.effects:
+            if type(effect) is Abandon:
+                work = self._abandon(effect)
+                if work and self._tasks is not None:
+                    # The run has ended for the machine, but it is not told so while a tool of it may still act.
+                    self._tasks.start_soon(self._take_when_unwound, step, work)
+                    return
+        self._log_and_perform(step)
+
+    async def _take_when_unwound(self, step: Step, work: Sequence[_Work]) -> None:
+        with anyio.move_on_after(UNWIND_SECONDS):
+            for item in work:
+                await item.done.wait()
+        self._log_and_perform(step)
+
+    def _log_and_perform(self, step: Step) -> None:
+        for emitted in step.events:
+            self._emit(emitted)
+        for effect in step.effects:
+            self._perform(effect)
 
     def _emit(self, emitted: Emitted) -> None:
         event = emitted.event
@@ -170,7 +201,7 @@ class Execution:
                 event = replace(event, span_id=span_id) if span_id else event
             case RunFinished():
                 if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
-                    event = replace(event, trace=self._trace.trace())
+                    event = replace(event, trace=trace_of(self._milestones))
                 self._run = replace(
                     self._run,
                     state=RunState.SETTLED,
@@ -185,7 +216,8 @@ class Execution:
                 pass
         self._log.append(emitted.iteration, event, time_ns)
         if visibility_of(event) is not Visibility.DELTA:
-            self._trace.add(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
+            # Kept as they are: most runs end well and nobody asks for their trace.
+            self._milestones.append(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
             telemetry.event(emitted.iteration, time_ns, event)
 
     def _perform(self, effect: Effect) -> None:
@@ -193,23 +225,26 @@ class Execution:
             case ResolveTool():
                 self._facts.append(self._resolve(effect))
             case CallModel():
-                self._spawn(self._call_model, effect)
+                self._spawn(MODEL, self._call_model, effect)
             case RunTool():
-                self._spawn(self._run_tool, effect)
+                self._spawn(effect.call_id, self._run_tool, effect)
             case Wait():
-                self._spawn(self._wait, effect)
+                self._spawn(MODEL, self._wait, effect)
             case Abandon():
-                self._abandon(effect)
+                pass  # done before the events of its step
             case Settle():
                 self._settle(effect)
 
-    def _spawn(self, work: Callable[[E, int], Awaitable[None]], effect: E) -> None:
+    def _spawn(self, key: str, perform: Callable[[E], Awaitable[None]], effect: E) -> None:
         if self._tasks is not None:
-            self._tasks.start_soon(self._guarded, work, effect, self._log.last)
+            work = self._work[key] = _Work(anyio.CancelScope(), asyncio.Event())
+            self._tasks.start_soon(self._guarded, work, perform, effect, self._log.last)
 
-    async def _guarded(self, work: Callable[[E, int], Awaitable[None]], effect: E, barrier: int) -> None:
+    async def _guarded(self, work: _Work, perform: Callable[[E], Awaitable[None]], effect: E, barrier: int) -> None:
         try:
-            await work(effect, barrier)
+            with work.scope:
+                await self._log.flushed(barrier)
+                await perform(effect)
         except StoreError:
             # The log has failed and says so itself; its writer ends this run's tasks.
             return
@@ -225,66 +260,56 @@ class Execution:
                     )
                 )
             )
+        finally:
+            work.done.set()
+
+    def _abandon(self, effect: Abandon) -> Sequence[_Work]:
+        keys = (MODEL, *effect.call_ids) if effect.model else effect.call_ids
+        found = [work for key in keys if (work := self._work.get(key)) is not None and not work.done.is_set()]
+        for work in found:
+            work.scope.cancel()
+        return found
 
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _resolve(self, effect: ResolveTool) -> ToolResolved:
         view = self._prepared.view
         assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
-        checked = view.check(
-            effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation
-        )
+        checked = view.check(effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation)
         self._checked[effect.call_id] = checked
         return ToolResolved(effect.call_id, checked.tool, checked.failure)
 
-    async def _call_model(self, effect: CallModel, barrier: int) -> None:
-        loop = asyncio.get_running_loop()
+    async def _call_model(self, effect: CallModel) -> None:
         telemetry = self._prepared.telemetry
-        with anyio.CancelScope() as scope:
-            self._model_scope = scope
-            await self._log.flushed(barrier)
-            started = loop.time()
-            first: float | None = None
-            reads = 0
-            iteration, attempt = effect.iteration, effect.attempt
-            try:
-                provider, request = self._request(effect)
-                async with aclosing(provider.generate(request)) as batches:
-                    async for items in batches:
-                        reads += 1
-                        if first is None and items:
-                            first = loop.time()
-                        for item in items:
-                            if type(item) is ResponseIdentified:
-                                telemetry.response_identified(iteration, item.response_id, item.model)
-                        self.feed(ModelProduced(iteration, attempt, tuple(items)))
-                        if self._log.backlogged:
-                            await self._log.drained()
-            except ProviderError as error:
-                telemetry.output_chunks(iteration, reads)
-                self.feed(
-                    ModelFailed(
-                        iteration,
-                        attempt,
-                        replace(error.failure, iteration=iteration),
-                        self._wiring.random(),
-                        _ns(loop.time() - started),
-                        None if first is None else _ns(first - started),
-                    )
-                )
-            except InvalidRequest as error:
-                failure = Failure(FailurePhase.MODEL, Reason.PROVIDER_REJECTED, error.message, iteration=iteration)
-                self.feed(ModelFailed(iteration, attempt, failure))
-            else:
-                telemetry.output_chunks(iteration, reads)
-                self.feed(
-                    ModelEnded(
-                        iteration,
-                        attempt,
-                        _ns(loop.time() - started),
-                        None if first is None else _ns(first - started),
-                    )
-                )
+        iteration, attempt = effect.iteration, effect.attempt
+        started = time.monotonic_ns()
+        first: int | None = None
+        reads = 0
+        failure: Failure | None = None
+        try:
+            provider, request = self._request(effect)
+            async with aclosing(provider.generate(request)) as batches:
+                async for items in batches:
+                    reads += 1
+                    if first is None and items:
+                        first = time.monotonic_ns() - started
+                        telemetry.output_began(iteration)
+                    for item in items:
+                        if type(item) is ResponseIdentified:
+                            telemetry.response_identified(iteration, item.response_id, item.model)
+                    self.feed(ModelProduced(iteration, attempt, tuple(items)))
+                    if self._log.backlogged:
+                        await self._log.drained()
+        except ProviderError as error:
+            failure = replace(error.failure, iteration=iteration)
+        except InvalidRequest as error:
+            failure = Failure(FailurePhase.MODEL, Reason.PROVIDER_REJECTED, error.message, iteration=iteration)
+        telemetry.output_chunks(iteration, reads)
+        took = time.monotonic_ns() - started
+        if failure is None:
+            self.feed(ModelEnded(iteration, attempt, took, first))
+        else:
+            self.feed(ModelFailed(iteration, attempt, failure, self._wiring.random(), took, first))
 
     def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
         prepared = self._prepared
@@ -312,51 +337,31 @@ class Execution:
             ),
         )
 
-    async def _run_tool(self, effect: RunTool, barrier: int) -> None:
-        loop = asyncio.get_running_loop()
+    async def _run_tool(self, effect: RunTool) -> None:
         call_id = effect.call_id
-        with anyio.CancelScope() as scope:
-            self._tool_scopes[call_id] = scope
-            try:
-                await self._log.flushed(barrier)
-                checked = self._checked[call_id]
-                view = self._prepared.view
-                assert view is not None and checked.tool is not None and checked.arguments is not None
-                invocation = ToolInvocation(
-                    run_id=self._run.run_id,
-                    call_id=call_id,
-                    native_name=checked.tool.native_name,
-                    arguments=checked.arguments,
-                    caller=self._prepared.spec.caller,
-                    session_id=self._run.session_id,
-                    attempt=effect.attempt,
-                    timeout=self._prepared.bounds.tool_call_timeout,
-                    headers=self._prepared.telemetry.headers_for_tool(call_id),
-                    on_progress=lambda done, total, text: self.feed(ToolProgress(call_id, done, total, text)),
-                )
-                started = loop.time()
-                with self._prepared.telemetry.in_tool(call_id):
-                    result = await view.execute(
-                        effect.routed_name, invocation, self._prepared.bounds.max_result_bytes
-                    )
-                self.feed(ToolFinished(call_id, result, _ns(loop.time() - started)))
-            finally:
-                self._tool_scopes.pop(call_id, None)
+        prepared, checked = self._prepared, self._checked[effect.call_id]
+        view = prepared.view
+        assert view is not None and checked.tool is not None and checked.arguments is not None, "it was resolved"
+        invocation = ToolInvocation(
+            run_id=self._run.run_id,
+            call_id=call_id,
+            native_name=checked.tool.native_name,
+            arguments=checked.arguments,
+            caller=prepared.spec.caller,
+            session_id=self._run.session_id,
+            attempt=effect.attempt,
+            timeout=prepared.bounds.tool_call_timeout,
+            headers=prepared.telemetry.headers_for_tool(call_id),
+            on_progress=lambda done, total, text: self.feed(ToolProgress(call_id, done, total, text)),
+        )
+        started = time.monotonic_ns()
+        with prepared.telemetry.in_tool(call_id):
+            result = await view.execute(effect.routed_name, invocation, prepared.bounds.max_result_bytes)
+        self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
 
-    async def _wait(self, effect: Wait, barrier: int) -> None:
-        with anyio.CancelScope() as scope:
-            self._model_scope = scope
-            await self._log.flushed(barrier)
-            await anyio.sleep(effect.delay_ns / 1e9)
-            self.feed(RetryDue(effect.iteration, effect.attempt))
-
-    def _abandon(self, effect: Abandon) -> None:
-        if effect.model and self._model_scope is not None:
-            self._model_scope.cancel()
-        for call_id in effect.call_ids:
-            scope = self._tool_scopes.get(call_id)
-            if scope is not None:
-                scope.cancel()
+    async def _wait(self, effect: Wait) -> None:
+        await anyio.sleep(effect.delay_ns / 1e9)
+        self.feed(RetryDue(effect.iteration, effect.attempt))
 
     def _settle(self, effect: Settle) -> None:
         settled_ns = self._run.settle_time_ns
@@ -376,7 +381,3 @@ def stored_message(message: Message, create_time_ns: int) -> StoredMessage:
     return StoredMessage(
         stamped.message_id, stamped.role.value, encode_message(stamped), stamped.run_id, stamped.create_time_ns
     )
-
-
-def _ns(seconds: float) -> int:
-    return int(seconds * 1e9)

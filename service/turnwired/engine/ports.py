@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from turnwired.domain.model import ModelSelection
@@ -16,8 +16,8 @@ from turnwired.store.port import Store
 from turnwired.telemetry.port import Telemetry
 from turnwired.tools.port import ToolRegistry
 
-PriceOf = Callable[[ModelSelection], Callable[[Usage], Cost | None]]
-"""The pure pricing function of a model."""
+PriceOf = Callable[[ModelSelection], Awaitable[Callable[[Usage], Cost | None]]]
+"""Finds the price of a model; what it gives is pure."""
 
 
 @dataclass(frozen=True, slots=True)

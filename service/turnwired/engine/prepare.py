@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from turnwired.codec.message import decode_message
 from turnwired.context.prompt import EncodedMessages, Prompt
-from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, StoreError, TurnwireError
+from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, StoreError, ToolError, TurnwireError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
@@ -47,6 +47,7 @@ class Preparer:
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
         self._encoded = EncodedMessages()
+        self._plain_policies: dict[tuple[str, int], EffectivePolicy] = {}
 
     def agent(self, agent_id: str) -> Agent:
         """The agent, or the default one. Raises NotFound."""
@@ -63,6 +64,16 @@ class Preparer:
 
     def policy(self, agent: Agent, run: Policy) -> EffectivePolicy:
         """The policy of a run. Raises InvalidRequest for what breaks a rule or is not enforced."""
+        if run != Policy():
+            return self._merged(agent, run)
+        # Merging some fifty leaves costs as much as a short turn; most runs override none of them.
+        key = (agent.agent_id, agent.revision)
+        policy = self._plain_policies.get(key)
+        if policy is None:
+            policy = self._plain_policies[key] = self._merged(agent, run)
+        return policy
+
+    def _merged(self, agent: Agent, run: Policy) -> EffectivePolicy:
         config = self._wiring.config
         return merge(
             [
@@ -76,10 +87,14 @@ class Preparer:
     def model(self, agent: Agent, asked: ModelSelection | None) -> tuple[ModelSelection, ModelProvider]:
         """The model to call and its provider. Raises InvalidRequest for a provider that is not configured."""
         default = agent.model or self._wiring.default_model
-        model = default if asked is None else replace(
-            asked,
-            provider=asked.provider or default.provider,
-            model=asked.model or (default.model if asked.provider in ("", default.provider) else ""),
+        model = (
+            default
+            if asked is None
+            else replace(
+                asked,
+                provider=asked.provider or default.provider,
+                model=asked.model or (default.model if asked.provider in ("", default.provider) else ""),
+            )
         )
         provider = self._wiring.providers.get(model.provider)
         if provider is None:
@@ -124,6 +139,8 @@ class Preparer:
             failure = _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
             failure = _failure(Reason.STORE_UNAVAILABLE, f"The session's history could not be read: {error}")
+        except ToolError as error:
+            failure = replace(error.failure, phase=FailurePhase.PREPARATION)
         except TurnwireError as error:
             failure = _failure(Reason.INTERNAL, str(error))
         info = resolved.provider.info
@@ -156,7 +173,7 @@ class Preparer:
             input_message_ids=tuple(message.message_id for message in input_),
             trace_context=telemetry.trace_context,
             include_trace=spec.include_trace,
-            price=self._wiring.price_of(resolved.model),
+            price=await self._wiring.price_of(resolved.model),
         )
         prepared = Prepared(
             spec=replace(spec, tools=resolved.tools),

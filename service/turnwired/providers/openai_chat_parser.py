@@ -11,12 +11,20 @@ from typing import Any, Literal
 import msgspec
 
 from turnwired.domain.errors import ProviderError
-from turnwired.domain.failure import Failure
+from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason, GenerationStopped, ModelItem, ResponseIdentified
 from turnwired.providers.batch import BatchBuilder, PartKind
-from turnwired.providers.errors import WireError, protocol_error
+from turnwired.providers.errors import WireError, protocol_error, provider_failure
 from turnwired.providers.openai_chat_calls import CallTracker
-from turnwired.providers.openai_chat_fields import dumps, is_error, joined_text, loads, reasoning_of, usage_of, wire_error
+from turnwired.providers.openai_chat_fields import (
+    dumps,
+    is_error,
+    joined_text,
+    loads,
+    reasoning_of,
+    usage_of,
+    wire_error,
+)
 from turnwired.providers.sse import Event, SSESplitter
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
@@ -196,7 +204,9 @@ class ChatParser:
         elif isinstance(value, list) and value:
             self._fail(wire_error(value, self._status))
         elif body[:1] == b"<":
-            self._fail(WireError(502, message=body[:2000].decode(errors="replace")))
+            raise provider_failure(
+                Reason.PROVIDER_PROTOCOL_ERROR, "The provider sent a web page instead of an answer: check the base URL."
+            )
         else:
             raise protocol_error("The provider sent a body that is no JSON, or only a part of one.")
 
@@ -260,11 +270,10 @@ class ChatParser:
         elif isinstance(part, dict):
             thinking = part.get("thinking")
             if thinking:
-                if text := joined_text(thinking):
-                    self._batch.text(PartKind.REASONING, text)
-            else:
-                text = part.get("text")
-                self._content(text if isinstance(text, str) else None)
+                if reasoning := joined_text(thinking):
+                    self._batch.text(PartKind.REASONING, reasoning)
+            elif isinstance(text := part.get("text"), str):
+                self._content(text)
 
     def _identify(self, value: dict[str, Any]) -> None:
         if self._identified:
@@ -306,4 +315,3 @@ class ChatParser:
     def _break(self, error: ProviderError) -> None:
         self.ended = True
         self.broken = error.failure
-

@@ -37,7 +37,10 @@ def chat_error(event: IterationFinished) -> str | None:
             FinishReason.STOP
             | FinishReason.TOOL_CALLS
             | FinishReason.OUTPUT_LIMIT
+            | FinishReason.CONTEXT_LIMIT
             | FinishReason.REFUSAL
+            | FinishReason.CONTENT_FILTER
+            | FinishReason.PAUSE
             | FinishReason.OTHER
         ):
             return None
@@ -52,10 +55,12 @@ def finish_reasons(event: IterationFinished) -> tuple[str, ...]:
             word = "stop"
         case FinishReason.TOOL_CALLS:
             word = "tool_calls"
-        case FinishReason.OUTPUT_LIMIT:
+        case FinishReason.OUTPUT_LIMIT | FinishReason.CONTEXT_LIMIT:
             word = "length"
-        case FinishReason.REFUSAL:
+        case FinishReason.REFUSAL | FinishReason.CONTENT_FILTER:
             word = "content_filter"
+        case FinishReason.PAUSE:
+            word = "pause"
         case FinishReason.OTHER:
             word = "other"
     return (clip(event.provider_finish_reason) or word,)

@@ -53,8 +53,8 @@ class CallState(Enum):
 class Call:
     """One tool call, from its first byte to its result.
 
-    ``complete``: the arguments ended well. ``damaged``: fragments were lost or cannot be told apart, so that it must
-    not run. ``call_id`` is empty until the call is announced, which takes a name.
+    ``complete``: the arguments ended well; ``arguments`` is empty before. ``damaged``: fragments were lost or cannot be
+    told apart, so that it must not run. ``call_id`` is empty until the call is announced, which takes a name.
     """
 
     __slots__ = (
@@ -128,7 +128,9 @@ class Answer:
     @property
     def produced(self) -> bool:
         """Whether readers have seen anything of this attempt: text, reasoning, a call or a native item."""
-        return bool(self._entries)
+        return any(
+            not isinstance(entry, _OpenPart) or entry.sent > 0 or entry.finished is not None for entry in self._entries
+        )
 
     @property
     def has_text(self) -> bool:
@@ -188,8 +190,6 @@ class Answer:
         for call in self.calls:
             if complete and not call.complete:
                 self._complete(call)
-            elif not call.complete:
-                call.arguments = "".join(call.fragments)
         return events
 
     def _stop(self, item: GenerationStopped) -> None:

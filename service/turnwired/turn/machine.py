@@ -91,11 +91,11 @@ class TurnMachine:
 
         Never raises: a fact that does not fit the state is ignored and counted in ``ignored``.
         """
+        if type(fact) is ModelProduced and self.state is TurnState.CALLING_MODEL:
+            return self._model_produced(fact)  # first, because there are a thousand of these to one of the others
         if type(fact) not in ACCEPTED[self.state]:
             self.ignored += 1
             return NOTHING
-        if type(fact) is ModelProduced:
-            return self._model_produced(fact)
         out = Out(self.iteration)
         if not self._dispatch(fact, out):
             self.ignored += 1

@@ -36,7 +36,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class Cursor(_message.Message):
     """A place in the log of a run. A reader keeps the epoch and through_sequence
-    of the last frame it has applied.
+    of the last frame it has applied. INVALID_ARGUMENT for a cursor that no frame
+    of the run can have given.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -44,8 +45,8 @@ class Cursor(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
-    """Epoch in which the reader stands. It grows each time another process takes
-    the run over. 0 means the current one.
+    """Epoch in which the reader stands, from 1. It grows each time another process
+    takes the run over. 0 only together with sequence 0.
     """
     sequence: _builtins.int
     """Newest event that the reader has. 0 is before the first."""

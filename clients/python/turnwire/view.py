@@ -1,0 +1,81 @@
+"""A run as far as it has been seen: the fold that most callers want over the updates of ``follow``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turnwire.cursor import Update
+    from turnwire.v1.event_pb2 import RunEvent, RunFinished, RunStarted
+    from turnwire.v1.message_pb2 import Message
+    from turnwire.v1.outcome_pb2 import Outcome
+
+
+class RunView:
+    """Keeps the events of a run and answers the questions that callers ask of them.
+
+    Memory grows with the run; code that only shows text as it comes needs no view, but must then handle
+    ``Update.rewind_to`` itself.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[RunEvent] = []
+
+    def apply(self, update: Update) -> None:
+        """Takes one update, in the order in which they come."""
+        if update.rewind_to is not None:
+            while self.events and self.events[-1].sequence > update.rewind_to:
+                self.events.pop()
+        self.events.extend(update.events)
+
+    @property
+    def started(self) -> RunStarted | None:
+        """The first event, once it is there."""
+        for event in self.events[:1]:
+            if event.WhichOneof("event") == "run_started":
+                return event.run_started
+        return None
+
+    @property
+    def finished(self) -> RunFinished | None:
+        """The last event, once it is there."""
+        for event in self.events[-1:]:
+            if event.WhichOneof("event") == "run_finished":
+                return event.run_finished
+        return None
+
+    @property
+    def run_id(self) -> str | None:
+        """The run's id, once it is known."""
+        return self.started.run_id if self.started else None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the run ended; None while it goes on."""
+        return self.finished.outcome if self.finished else None
+
+    @property
+    def message(self) -> Message | None:
+        """The final message, when the run has ended with one."""
+        finished = self.finished
+        return finished.message if finished is not None and finished.HasField("message") else None
+
+    @property
+    def text(self) -> str:
+        """The text of the answer: of the final message, or else of the newest iteration as far as it came."""
+        if self.message is not None:
+            return "".join(part.text for part in self.message.parts)
+        newest = max((event.iteration for event in self.events), default=0)
+        parts: dict[str, str] = {}
+        for event in self.events:
+            if event.iteration != newest:
+                continue
+            match event.WhichOneof("event"):
+                case "text_delta":
+                    delta = event.text_delta
+                    parts[delta.part_id] = parts.get(delta.part_id, "") + delta.text
+                case "part_finished" if event.part_finished.part.WhichOneof("content") == "text":
+                    parts[event.part_finished.part.part_id] = event.part_finished.part.text
+                case _:
+                    pass
+        return "".join(parts.values())

@@ -1,0 +1,215 @@
+"""The composition root: from a configuration to a running service. The only module that knows every adapter."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+from pydantic import ValidationError
+
+from turnwired import __version__
+from turnwired.config.model import MEMORY, Config, ProviderConfig
+from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
+from turnwired.domain.errors import ConfigError
+from turnwired.domain.model import ModelSelection
+from turnwired.domain.usage import Cost, Usage
+from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
+from turnwired.engine.service import Engine
+from turnwired.policy.ratecard import RateCard
+from turnwired.providers.build import build_provider
+from turnwired.providers.port import ModelProvider
+from turnwired.rpc.interceptor import TelemetryInterceptor
+from turnwired.rpc.server import Listen, RpcServer
+from turnwired.rpc.server_service import ServerService
+from turnwired.rpc.turn_service import TurnService
+from turnwired.store.memory import MemoryStore
+from turnwired.store.port import Store
+from turnwired.store.sqlite import SqliteStore
+from turnwired.telemetry.port import McpTelemetry, Telemetry
+from turnwired.telemetry.settings import open_telemetry, settings_from_environment
+from turnwired.tools.mcp.config import StdioServer
+from turnwired.tools.mcp.toolset import McpToolset
+from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
+from turnwired.tools.registry import Registry, Source
+
+logger = logging.getLogger(__name__)
+
+MAX_REQUEST_BYTES = 16 << 20
+DEFAULT_AGENT = "default"
+MOST_WARMED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service that is up."""
+
+    engine: Engine
+    rpc: RpcServer
+    address: str
+    grace_seconds: float
+
+    async def drain(self) -> None:
+        """Refuse new runs, let those in flight finish within the grace period, cancel and store the rest."""
+        await self.rpc.refuse()
+        await self.engine.stop(self.grace_seconds)
+
+
+@asynccontextmanager
+async def running(config: Config, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Service]:
+    """The service from its first listening socket to its last stored row. Raises ConfigError with one clear line."""
+    async with AsyncExitStack() as stack:
+        telemetry = _telemetry(config, environ)
+        stack.callback(telemetry.aclose)
+        store = _store(config)
+        await store.start()
+        stack.push_async_callback(store.aclose)
+        providers = _providers(config, environ)
+        for provider in providers.values():
+            stack.push_async_callback(provider.aclose)
+        registry = Registry(_sources(config, telemetry.mcp))
+        await registry.start()
+        stack.push_async_callback(registry.aclose)
+        card = rate_card_of(config)
+        background = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(background.cancel_scope.cancel)
+        background.start_soon(_warm, card, config)
+        wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card))
+        engine = await stack.enter_async_context(Engine(wiring))
+        rpc = RpcServer(
+            Listen(config.server.listen, MAX_REQUEST_BYTES, config.server.reflection),
+            TurnService(engine),
+            ServerService(
+                engine,
+                _default_agent(config),
+                default_model_of(config),
+                MAX_REQUEST_BYTES,
+                durable=config.store.path != MEMORY,
+            ),
+            [TelemetryInterceptor(telemetry.rpc)],
+        )
+        await rpc.start()
+        stack.push_async_callback(rpc.stop, 1.0)
+        yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds)
+
+
+def _wiring(
+    config: Config,
+    providers: Mapping[str, ModelProvider],
+    registry: Registry,
+    store: Store,
+    telemetry: Telemetry,
+    price_of: PriceOf,
+) -> Wiring:
+    layer = policy_layer_of(config)
+    return Wiring(
+        config=EngineConfig(
+            default_agent=_default_agent(config),
+            max_active_runs=config.server.max_active_runs,
+            heartbeat_seconds=config.server.heartbeat_seconds,
+            deployment_policy=layer.policy,
+            deployment_ref=layer.ref,
+            ceiling=ceiling_of(config),
+        ),
+        agents=agents_of(config),
+        providers=providers,
+        default_model=default_model_of(config),
+        registry=registry,
+        store=store,
+        telemetry=telemetry,
+        price_of=price_of,
+    )
+
+
+async def _warm(card: RateCard, config: Config) -> None:
+    """Load the prices that the configured agents need before a run needs them."""
+    models = {(agent.model.provider, agent.model.model) for agent in agents_of(config).values() if agent.model}
+    await anyio.to_thread.run_sync(card.warm, models, abandon_on_cancel=True)
+
+
+def _pricing(card: RateCard) -> PriceOf:
+    warmed: set[tuple[str, str]] = set()
+
+    async def price_of(model: ModelSelection) -> Callable[[Usage], Cost | None]:
+        key = (model.provider, model.model)
+        if key not in warmed and len(warmed) < MOST_WARMED:
+            warmed.add(key)
+            await anyio.to_thread.run_sync(card.warm, [key])  # the public list takes up to a second to load
+        return card.price_of(*key, datetime.now(UTC))
+
+    return price_of
+
+
+def _default_agent(config: Config) -> str:
+    return DEFAULT_AGENT if DEFAULT_AGENT in config.agents else next(iter(config.agents))
+
+
+def _address(config: Config, port: int) -> str:
+    listen = config.server.address
+    if listen.unix_path:
+        return f"unix:{listen.unix_path}"
+    host = f"[{listen.host}]" if ":" in listen.host else listen.host
+    return f"{host}:{port}"
+
+
+def _store(config: Config) -> Store:
+    return MemoryStore() if config.store.path == MEMORY else SqliteStore(Path(config.store.path))
+
+
+def _telemetry(config: Config, environ: Mapping[str, str]) -> Telemetry:
+    return open_telemetry(
+        settings_from_environment(environ, service_version=__version__, endpoint=config.telemetry.otlp_endpoint)
+    )
+
+
+def _providers(config: Config, environ: Mapping[str, str]) -> dict[str, ModelProvider]:
+    return {name: _provider(name, provider, environ) for name, provider in config.providers.items()}
+
+
+def _provider(name: str, config: ProviderConfig, environ: Mapping[str, str]) -> ModelProvider:
+    try:
+        return build_provider(
+            name,
+            profile=config.profile or name,
+            base_url=config.base_url,
+            key_env=config.api_key_env,
+            key_file=config.api_key_file,
+            models=config.models,
+            tool_calling=config.tool_calling,
+            environ=environ,
+        )
+    except ConfigError as error:
+        raise ConfigError(f"providers.{name}: {error}") from error
+
+
+def _sources(config: Config, telemetry: McpTelemetry) -> list[Source]:
+    functions = load_functions(config.tools.python)
+    if config.tools.entry_points:
+        found, failures = entry_point_functions()
+        functions += found
+        for failure in failures:
+            logger.warning("tool entry point left out: %s", failure.message)
+    sources = [Source(PythonToolset(functions))] if functions else []
+    for server_id, data in config.mcp_servers.items():
+        try:
+            server = StdioServer.model_validate(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            path = ".".join(str(item) for item in first["loc"])
+            where = f"mcp_servers.{server_id}.{path}".rstrip(".")
+            raise ConfigError(f"{config.source}: {where}: {first['msg']}") from error
+        sources.append(
+            Source(
+                McpToolset(server_id, server, telemetry),
+                namespace=server.namespace or server_id,
+                include=server.include,
+                exclude=server.exclude,
+                required=server.required,
+            )
+        )
+    return sources

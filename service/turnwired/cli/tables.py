@@ -1,0 +1,40 @@
+"""Tables of tools and policy values for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from turnwired.domain.policy import EffectivePolicy
+from turnwired.domain.tool import Tool
+from turnwired.policy.leaves import LEAVES, value_at
+from turnwired.policy.text import as_text
+
+
+def tool_table(tools: Sequence[Tool]) -> Table:
+    """Name, source and the first line of the description."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("tool", "source", "what it does"):
+        table.add_column(column)
+    for tool in tools:
+        source = tool.ref.source.value.lower()
+        first = tool.description.strip().splitlines()[0] if tool.description.strip() else ""
+        table.add_row(tool.ref.routed_name, f"{source} {tool.ref.server_id or ''}".strip(), first)
+    return table
+
+
+def policy_table(effective: EffectivePolicy) -> Table:
+    """Path, value, the layer that supplied it, and what the ceiling cut."""
+    sources = {item.path: item for item in effective.provenance}
+    table = Table(box=None, pad_edge=False)
+    for column in ("path", "value", "layer", "from"):
+        table.add_column(column)
+    for leaf in LEAVES:
+        item = sources.get(leaf.path)
+        value = value_at(effective.policy, leaf)
+        if item is None or value is None:
+            continue
+        cut = f" (asked for {item.requested_json})" if item.requested_json else ""
+        table.add_row(leaf.path, as_text(leaf, value), item.layer.value.lower(), f"{item.layer_ref}{cut}")
+    return table

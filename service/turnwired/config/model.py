@@ -1,0 +1,300 @@
+"""The shape of the configuration, section by section. Pure data: it opens no file, and an unknown key is an error.
+
+Policy sections are read through the table of leaves, so that a new leaf needs no line here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Literal, cast, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from turnwired.domain.policy import Policy
+from turnwired.policy.leaves import policy_of
+from turnwired.policy.validate import PolicyViolation, ceiling_violations, read_policy, violations
+
+LOCATED = "located"
+"""Type of errors whose context holds the rest of the path and the description, for rules that span fields."""
+
+MEMORY = "memory"
+"""The value of ``store.path`` that keeps everything in memory."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_LISTEN = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^:\s\[\]]+)):(?P<port>\d{1,5})")
+
+
+def located(path: str, description: str) -> PydanticCustomError:
+    """An error at a path below the value that is being validated."""
+    return PydanticCustomError(LOCATED, "{path}: {description}", {"path": path, "description": description})
+
+
+def _check_id(value: str) -> str:
+    if not _ID.fullmatch(value):
+        raise ValueError("an id is 1 to 64 letters, digits, '_', '.' or '-', beginning with a letter or digit")
+    return value
+
+
+Id = Annotated[str, AfterValidator(_check_id)]
+
+
+def _policy_reader(check: Callable[[Policy], list[PolicyViolation]]) -> Callable[[object], Policy]:
+    def read(data: object) -> Policy:
+        if isinstance(data, Policy):
+            return data
+        if not isinstance(data, Mapping):
+            raise ValueError("takes a table such as {loop = {max_steps = 10}}")  # noqa: TRY004 - pydantic's protocol
+        values, found = read_policy(cast(Mapping[str, object], data))
+        policy = policy_of(values)
+        for violation in (*found, *check(policy)):
+            raise located(violation.field, violation.description)
+        return policy
+
+    return read
+
+
+PolicySection = Annotated[InstanceOf[Policy], BeforeValidator(_policy_reader(violations))]
+CeilingSection = Annotated[InstanceOf[Policy], BeforeValidator(_policy_reader(ceiling_violations))]
+
+
+class _Section(BaseModel):
+    """What all sections share."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """Where the server listens: ``host`` and ``port``, or a Unix socket at ``unix_path``. Port 0 takes a free one."""
+
+    host: str = ""
+    port: int = 0
+    unix_path: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """True when nobody outside this machine can connect."""
+        if self.unix_path or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def parse_listen(text: str) -> ListenAddress:
+    """Read ``host:port``, ``[v6]:port`` or ``unix:path``. Raises ValueError."""
+    if text.startswith("unix:") and len(text) > len("unix:"):
+        return ListenAddress(unix_path=text.removeprefix("unix:"))
+    match = _LISTEN.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError('takes "host:port", "[v6 address]:port" or "unix:path"')
+    return ListenAddress(match["v6"] or match["host"], int(match["port"]))
+
+
+class ServerConfig(_Section):
+    """The gRPC server.
+
+    ``grace_seconds``: how long runs in flight may go on after SIGTERM before they are cancelled. ``heartbeat_seconds``:
+    after so much silence an empty frame is sent on a stream.
+    """
+
+    insecure_listen: bool = False
+    listen: str = "127.0.0.1:7443"
+    grace_seconds: float = Field(default=10.0, ge=0, le=3600)
+    max_active_runs: int = Field(default=2000, ge=1, le=1_000_000)
+    heartbeat_seconds: float = Field(default=15.0, ge=1, le=600)
+    reflection: bool = True
+
+    @field_validator("listen")
+    @classmethod
+    def _check_listen(cls, value: str, info: ValidationInfo) -> str:
+        address = parse_listen(value)
+        if not address.is_local and not info.data.get("insecure_listen", False):
+            raise ValueError(
+                f"{value} can be reached from other machines, and this version has neither TLS nor authentication;"
+                " listen on 127.0.0.1, or set server.insecure_listen = true behind a proxy that has both"
+            )
+        return value
+
+    @property
+    def address(self) -> ListenAddress:
+        """``listen``, taken apart."""
+        return parse_listen(self.listen)
+
+
+class StoreConfig(_Section):
+    """Where runs and sessions are kept: the path of an SQLite database, or ``memory``."""
+
+    path: str = Field(default="turnwire.db", min_length=1)
+
+
+class TelemetryConfig(_Section):
+    """Where traces and metrics go. None: the standard OTEL_* variables decide, and without them nothing is sent."""
+
+    otlp_endpoint: str | None = None
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _check_endpoint(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("takes a URL such as http://127.0.0.1:4317")
+        return value
+
+
+class PriceConfig(_Section):
+    """Money per million tokens of one model. A cache rate that is not set is the input rate."""
+
+    input_per_million: Decimal = Field(ge=0)
+    output_per_million: Decimal = Field(ge=0)
+    cache_read_per_million: Decimal | None = Field(default=None, ge=0)
+    cache_write_per_million: Decimal | None = Field(default=None, ge=0)
+    currency: str = Field(default="USD", pattern="^[A-Z]{3}$")
+
+
+class ProviderConfig(_Section):
+    """One model provider. ``profile`` None is the provider's own name; the first of ``models`` is its default.
+
+    The key is read from a variable or a file when it is needed and is nowhere in here. ``list_prices``: the public
+    list of prices counts for models that ``prices`` does not name.
+    """
+
+    profile: Id | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    api_key_file: str | None = None
+    models: tuple[str, ...] = ()
+    tool_calling: Literal["native", "json_schema"] | None = None
+    prices: Mapping[str, PriceConfig] = Field(default_factory=dict[str, PriceConfig])
+    list_prices: bool = True
+
+    @field_validator("base_url")
+    @classmethod
+    def _check_base_url(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("takes a URL such as https://api.example.com/v1")
+        if value is not None and "@" in value.split("/")[2]:
+            raise ValueError("a URL must hold no user or password; use api_key_env or api_key_file")
+        return value
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _check_variable(cls, value: str | None) -> str | None:
+        if value is not None and not _VARIABLE.fullmatch(value):
+            raise ValueError("takes the name of an environment variable, not the key itself")
+        return value
+
+    @model_validator(mode="after")
+    def _check_key(self) -> ProviderConfig:
+        if self.api_key_env is not None and self.api_key_file is not None:
+            raise located("api_key_file", "the key comes from api_key_env already; set one of the two")
+        return self
+
+
+class ToolSelectionConfig(_Section):
+    """Which tools an agent sees, by routed name; ``*`` matches any run of characters, no include means all."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+def _one_block(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+class AgentConfig(_Section):
+    """One agent. ``model`` is ``provider/model``; None is the first model of the first provider that names one."""
+
+    instructions: Annotated[tuple[str, ...], BeforeValidator(_one_block)] = ()
+    model: str | None = None
+    policy: PolicySection = Field(default_factory=Policy)
+    tools: ToolSelectionConfig = Field(default_factory=ToolSelectionConfig)
+    description: str = ""
+
+    @field_validator("model")
+    @classmethod
+    def _check_model(cls, value: str | None) -> str | None:
+        provider, _, model = (value or "").partition("/")
+        if value is not None and not (provider and model):
+            raise ValueError('takes "provider/model", such as "openai/gpt-5.4-mini"')
+        return value
+
+
+def _check_attribute(value: str) -> str:
+    if not _ATTRIBUTE.fullmatch(value):
+        raise ValueError('takes "module:attribute", such as "my_package.tools:search"')
+    return value
+
+
+class ToolsConfig(_Section):
+    """Python tools: those named here, and those that installed packages offer under ``turnwired.tools``."""
+
+    python: tuple[Annotated[str, AfterValidator(_check_attribute)], ...] = ()
+    entry_points: bool = True
+
+
+class Config(_Section):
+    """The whole configuration. ``mcp_servers`` is plain data: the MCP adapter owns its shape."""
+
+    server: ServerConfig = Field(default_factory=ServerConfig)
+    store: StoreConfig = Field(default_factory=StoreConfig)
+    telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig)
+    providers: Mapping[Id, ProviderConfig]
+    agents: Mapping[Id, AgentConfig]
+    tools: ToolsConfig = Field(default_factory=ToolsConfig)
+    mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
+    policy: PolicySection = Field(default_factory=Policy)
+    ceiling: CeilingSection = Field(default_factory=Policy)
+    source: str = Field(default="built-in", exclude=True)
+    """The file that was read, as messages name it. Not a key: ``load_config`` sets it."""
+
+    @model_validator(mode="after")
+    def _check_models(self) -> Config:
+        known = ", ".join(self.providers) or "none"
+        for agent_id, agent in self.agents.items():
+            path = f"agents.{agent_id}.model"
+            provider = (agent.model or "").partition("/")[0]
+            if agent.model is None and self.default_model() is None:
+                raise located(path, "is required, because no provider names its models")
+            if agent.model is not None and provider not in self.providers:
+                raise located(path, f'there is no provider "{provider}"; configured: {known}')
+        return self
+
+    def default_model(self) -> str | None:
+        """``provider/model`` of agents that name none: the first model of the first provider that has any."""
+        for name, provider in self.providers.items():
+            if provider.models:
+                return f"{name}/{provider.models[0]}"
+        return None
+
+
+def key_paths(section: type[BaseModel] = Config, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every key that the file may hold, as a path; ``*`` stands for a name that the user chooses."""
+    for name, member in section.model_fields.items():
+        if member.exclude:
+            continue
+        path = (*prefix, name)
+        arguments = get_args(member.annotation)
+        if isinstance(member.annotation, type) and issubclass(member.annotation, BaseModel):
+            yield from key_paths(member.annotation, path)
+        elif arguments and isinstance(arguments[-1], type) and issubclass(arguments[-1], BaseModel):
+            yield from key_paths(arguments[-1], (*path, "*"))
+        else:
+            yield path

@@ -1,0 +1,79 @@
+"""The configuration in the words of the domain: agents, layers of policy, and the rate card. Pure."""
+
+from __future__ import annotations
+
+from turnwired.config.model import Config, PriceConfig
+from turnwired.domain.model import ModelSelection
+from turnwired.domain.policy import Policy, PolicyLayer
+from turnwired.domain.run import Agent
+from turnwired.domain.tool import ToolSelection
+from turnwired.policy.merge import Layer
+from turnwired.policy.ratecard import ListedProvider, Rate, RateCard
+
+
+def agents_of(config: Config) -> dict[str, Agent]:
+    """The configured agents by id, each with its model chosen, at revision 1."""
+    default = config.default_model()
+    return {
+        agent_id: Agent(
+            agent_id=agent_id,
+            instructions=agent.instructions,
+            model=_selection(agent.model or default),
+            policy=agent.policy,
+            tools=ToolSelection(agent.tools.include, agent.tools.exclude),
+            description=agent.description,
+        )
+        for agent_id, agent in config.agents.items()
+    }
+
+
+def default_model_of(config: Config) -> ModelSelection:
+    """The model of agents and requests that name none; where no provider names its models, the first agent's."""
+    named = (agent.model for agent in config.agents.values() if agent.model is not None)
+    selection = _selection(config.default_model() or next(named, None))
+    assert selection is not None, "validation asks each agent for a model when there is no default"
+    return selection
+
+
+def policy_layer_of(config: Config) -> Layer:
+    """The deployment's layer of policy; its ref is the file."""
+    return Layer(PolicyLayer.DEPLOYMENT, config.source, config.policy)
+
+
+def ceiling_of(config: Config) -> Layer | None:
+    """The deployment's safety ceiling, or None when it sets none and the built-in one holds alone."""
+    if config.ceiling == Policy():
+        return None
+    return Layer(PolicyLayer.SAFETY_CEILING, f"{config.source} [ceiling]", config.ceiling)
+
+
+def rate_card_of(config: Config) -> RateCard:
+    """Configured prices of all providers, and which providers the public list may price."""
+    rates = {
+        (name, model): _rate(price)
+        for name, provider in config.providers.items()
+        for model, price in provider.prices.items()
+    }
+    listed = {
+        name: ListedProvider(provider.profile or name, provider.base_url)
+        for name, provider in config.providers.items()
+        if provider.list_prices
+    }
+    return RateCard(rates, listed, config.source)
+
+
+def _selection(text: str | None) -> ModelSelection | None:
+    if text is None:
+        return None
+    provider, _, model = text.partition("/")
+    return ModelSelection(provider, model)
+
+
+def _rate(price: PriceConfig) -> Rate:
+    return Rate(
+        price.input_per_million,
+        price.output_per_million,
+        price.cache_read_per_million,
+        price.cache_write_per_million,
+        price.currency,
+    )

@@ -1,0 +1,50 @@
+"""From a deployment's words to a provider: profile, overrides, and the wire that it speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from turnwired.domain.errors import ConfigError
+from turnwired.providers.openai_chat import OpenAIChatProvider
+from turnwired.providers.port import ModelProvider
+from turnwired.providers.profiles import Wire, shipped, with_overrides
+
+LOCAL = "local"
+"""The profile whose server is a child process of ours."""
+
+
+def build_provider(
+    name: str,
+    *,
+    profile: str,
+    environ: Mapping[str, str],
+    base_url: str | None = None,
+    key_env: str | None = None,
+    key_file: str | None = None,
+    models: Sequence[str] = (),
+    tool_calling: str | None = None,
+) -> ModelProvider:
+    """A provider called ``name``. Raises ConfigError when there is no such profile or an override does not fit it."""
+    known = shipped()
+    if profile not in known:
+        raise ConfigError(f"there is no provider profile {profile!r}; set profile to one of {', '.join(sorted(known))}")
+    row: dict[str, Any] = {"extends": profile}
+    if base_url is not None:
+        row |= {"base_url": base_url, "base_url_env": ""}  # what the configuration says wins over a variable
+    if key_env is not None:
+        row["key_env"] = key_env
+    if key_file is not None:
+        row |= {"key_file": key_file, "key_env": ""}
+    if models:
+        row["models"] = list(models)
+    if tool_calling is not None:
+        row["tool_calling"] = tool_calling
+    built = with_overrides(known, {name: row})[name]
+    if profile == LOCAL and base_url is None:
+        from turnwired.providers.local.provider import LocalProvider
+
+        return LocalProvider(built, environ)
+    match built.wire:
+        case Wire.OPENAI_CHAT:
+            return OpenAIChatProvider(built, environ=environ)

@@ -1,0 +1,103 @@
+"""The service as our own command line sees it: domain values in, domain values out, gRPC in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import Self
+
+import grpc
+from google.rpc import status_pb2
+
+from turnwire import afollow
+from turnwire.v1 import turn_service_pb2, turn_service_pb2_grpc
+from turnwired.codec.event import event_from_pb
+from turnwired.codec.policy import effective_policy_from_pb, policy_to_pb
+from turnwired.codec.run import turn_to_pb
+from turnwired.codec.values import failure_from_pb, tool_from_pb
+from turnwired.domain.errors import TurnwireError
+from turnwired.domain.event import Event
+from turnwired.domain.failure import Failure
+from turnwired.domain.policy import EffectivePolicy, Policy
+from turnwired.domain.run import TurnSpec
+from turnwired.domain.tool import Tool
+
+CALL_SECONDS = 60.0
+DETAILS_KEY = "grpc-status-details-bin"
+"""Trailing metadata that every error of a server of ours has."""
+
+
+class CallFailed(TurnwireError):
+    """The server answered with an error, or could not be reached. The message is for people."""
+
+
+class Client:
+    """A connection to a server. Use as an async context manager."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._channel = grpc.aio.insecure_channel(
+            address, options=[("grpc.max_receive_message_length", 64 << 20), ("grpc.enable_http_proxy", 0)]
+        )
+        self._turns: turn_service_pb2_grpc.TurnServiceAsyncStub = turn_service_pb2_grpc.TurnServiceStub(self._channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.close()
+
+    async def run_turn(self, spec: TurnSpec) -> AsyncIterator[Event]:
+        """Run a turn and yield its events to the end. Raises CallFailed."""
+        request = turn_service_pb2.RunTurnRequest()
+        turn_to_pb(spec, request.turn)
+        try:
+            async with aclosing(afollow(self._turns, request)) as updates:
+                async for update in updates:
+                    for event in update.events:
+                        yield event_from_pb(event).event
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from error
+
+    async def list_tools(self, agent_id: str) -> tuple[Sequence[Tool], Sequence[Failure]]:
+        """All tools of an agent by name, and the sources that could not be asked. Raises CallFailed."""
+        tools: list[Tool] = []
+        failures: list[Failure] = []
+        token = ""
+        try:
+            while True:
+                request = turn_service_pb2.ListToolsRequest(agent_id=agent_id, page_token=token)
+                page = await self._turns.ListTools(request, timeout=CALL_SECONDS)
+                tools += [tool_from_pb(tool) for tool in page.tools]
+                failures += [failure_from_pb(failure) for failure in page.source_failures]
+                token = page.next_page_token
+                if not token:
+                    return tools, failures
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from error
+
+    async def resolve_policy(self, agent_id: str, policy: Policy) -> EffectivePolicy:
+        """The policy that a run would get. Raises CallFailed."""
+        request = turn_service_pb2.ResolvePolicyRequest(agent_id=agent_id)
+        policy_to_pb(policy, request.policy)
+        try:
+            response = await self._turns.ResolvePolicy(request, timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from error
+        return effective_policy_from_pb(response.effective_policy)
+
+    def _failed(self, error: grpc.aio.AioRpcError) -> CallFailed:
+        if error.code() is grpc.StatusCode.UNAVAILABLE and _details(error) is None:
+            return CallFailed(f"no server answers at {self._address}; start one with `turnwire serve`")
+        return CallFailed(f"{error.code().name}: {error.details()}")
+
+
+def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
+    metadata = error.trailing_metadata()
+    for key, value in metadata or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            return status_pb2.Status.FromString(value)
+    return None

@@ -1,0 +1,59 @@
+"""The fold that callers get."""
+
+from __future__ import annotations
+
+import pytest
+from client.scripted import finished, started, text
+
+from turnwire import RunView, Update
+from turnwire.v1 import outcome_pb2
+from turnwire.v1.event_pb2 import Cursor, RunEvent
+
+
+def update(*events: RunEvent, rewind_to: int | None = None) -> Update:
+    return Update(events, rewind_to, Cursor())
+
+
+@pytest.mark.requirement("CLIENT-8")
+def test_a_view_of_nothing_has_nothing() -> None:
+    view = RunView()
+    assert (view.run_id, view.outcome, view.message, view.text) == (None, None, None, "")
+
+
+@pytest.mark.requirement("CLIENT-8")
+def test_text_grows_with_the_deltas_of_the_newest_iteration() -> None:
+    view = RunView()
+    view.apply(update(started(), text(2, "Let me look. ")))
+    view.apply(update(text(3, "It is ", iteration=2), text(4, "noon.", iteration=2)))
+    assert view.run_id == "run-1"
+    assert view.text == "It is noon."
+    assert view.outcome is None
+
+
+@pytest.mark.requirement("CLIENT-8")
+def test_the_final_message_is_the_text() -> None:
+    view = RunView()
+    view.apply(update(started(), text(2, "It is "), finished(3, "It is noon.")))
+    assert view.text == "It is noon."
+    assert view.message is not None
+    assert view.outcome is not None
+    assert view.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED
+
+
+@pytest.mark.requirement("CLIENT-8")
+def test_a_finished_part_replaces_its_deltas() -> None:
+    whole = RunEvent(sequence=3, iteration=1)
+    whole.part_finished.part.part_id = "part-1"
+    whole.part_finished.part.text = "Hello"
+    view = RunView()
+    view.apply(update(started(), text(2, "Hel"), whole))
+    assert view.text == "Hello"
+
+
+@pytest.mark.requirement("CLIENT-8")
+def test_a_rewind_takes_back_what_never_happened() -> None:
+    view = RunView()
+    view.apply(update(started(), text(2, "kept, "), text(3, "lost")))
+    view.apply(update(text(3, "new"), rewind_to=2))
+    assert view.text == "kept, new"
+    assert [event.sequence for event in view.events] == [1, 2, 3]

@@ -1,0 +1,38 @@
+"""Behaviours of the turn machine and of recovery, each with an id that its tests name."""
+
+from __future__ import annotations
+
+REQUIREMENTS: dict[str, str] = {
+    "TURN-1": "The end of an iteration is not the end of a run: tools run after it, and the next iteration answers.",
+    "TURN-2": "Arguments complete, executing and finished are separate events; the last comes once per started call.",
+    "TURN-3": "RunFinished is the last event, exactly once, with an outcome; Settle follows it exactly once.",
+    "TURN-4": "Success needs a positive end signal and something to show.",
+    "TURN-5": "Every outcome but ANSWERED carries a failure and asks for the trace.",
+    "TURN-6": "Messages of a run are well-formed whatever happened: each call with exactly one result, in call order.",
+    "TURN-7": "The request only grows: CallModel appends what is new, and nothing on a retry.",
+    "TURN-8": "Nothing of an answer that did not end well is executed.",
+    "TURN-9": "The finish word of the provider does not steer execution.",
+    "TURN-10": "A provider's ids are never keys: equal, empty or repeated ids give distinct calls.",
+    "TURN-11": "Deltas of one batch are merged per part; a finished part equals the sum of its deltas.",
+    "TURN-12": "Calls start in the model's order within the parallel bound and finish in any order.",
+    "TURN-13": "Calls beyond loop.max_tool_calls are not executed and end the run with the limit named.",
+    "TURN-14": "Needing more model calls than loop.max_steps ends the run with the limit named and the results kept.",
+    "TURN-15": "A call that cannot be found, checked or allowed settles without executing, and the run goes on.",
+    "TURN-16": "With error_mode ABORT a failing tool stops its siblings and ends the run.",
+    "TURN-17": "A passing fault before any output is tried again, within attempts, delay and Retry-After bounds.",
+    "TURN-18": "A failure after output, a permanent failure or a long Retry-After is not tried again.",
+    "TURN-19": "Usage and cost of failed and cut attempts count; what is not known makes the cost a lower bound.",
+    "TURN-20": "Cancel, deadline and a fault of the driver end the run at once from any state, with all of it settled.",
+    "TURN-21": "Late, stray and repeated facts change nothing and are counted.",
+    "TURN-22": "Calls cut by the output limit are reported to the model once and never executed.",
+    "TURN-23": "A refusal is an outcome of its own kind.",
+    "TURN-24": "Odd streams (late names, stray fragments, blanks, repeated openings) give sane calls and parts.",
+    "TURN-25": "A text delta passes the machine in a few microseconds.",
+    "TURN-26": "A turn that the provider paused goes back to it as it is.",
+    "TURN-27": "The invariants hold after every fact of every interleaving.",
+    "TURN-28": "Seeded faults in the machine are noticed by its tests.",
+    "TURN-29": "A preparation that failed ends the run like any other failure.",
+    "RECOVERY-1": "A log without its end gets one: open parts, iteration and calls are closed, RunFinished is last.",
+    "RECOVERY-2": "A call that was executing is OUTCOME_UNKNOWN, one that was not is NOT_EXECUTED; none runs again.",
+    "RECOVERY-3": "Recovery from any prefix of a log keeps what was finished and the history the machine would keep.",
+}

@@ -1,0 +1,140 @@
+"""What callers may ask, and what they are told when they may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+from rpc.server import SECONDS, connected, details, prompt
+
+from turnwire.v1 import (
+    message_pb2,
+    policy_pb2,
+    server_service_pb2,
+    session_service_pb2,
+    session_service_pb2_grpc,
+    turn_service_pb2,
+)
+from turnwired.testing.provider import answer
+
+pytestmark = pytest.mark.anyio
+
+Break = Callable[[turn_service_pb2.RunTurnRequest], object]
+
+
+def _bad_role(request: turn_service_pb2.RunTurnRequest) -> None:
+    request.turn.input[0].role = message_pb2.ROLE_UNSPECIFIED
+
+
+def _open_call(request: turn_service_pb2.RunTurnRequest) -> None:
+    request.turn.input.add(role=message_pb2.ROLE_ASSISTANT).parts.add().tool_call.call_id = "c1"
+    request.turn.input.add(role=message_pb2.ROLE_USER).parts.add().text = "and?"
+
+
+INVALID: list[tuple[str, Break]] = [
+    ("turn.input", lambda r: r.turn.ClearField("input")),
+    ("turn.input[0].parts", lambda r: r.turn.input[0].ClearField("parts")),
+    ("turn.input[0].role", _bad_role),
+    ("turn.input[2]", _open_call),
+    ("turn.session_id", lambda r: setattr(r.turn, "session_id", "no spaces")),
+    ("turn.request_id", lambda r: setattr(r.turn, "request_id", "x" * 65)),
+    ("turn.labels", lambda r: r.turn.labels.update({str(i): "x" for i in range(17)})),
+    ("turn.policy.loop.max_steps", lambda r: setattr(r.turn.policy.loop.max_steps, "value", 0)),
+    (
+        "turn.policy.loop.max_steps",
+        lambda r: setattr(r.turn.policy.loop.max_steps, "mode", policy_pb2.LIMIT_MODE_UNBOUNDED),
+    ),
+    ("turn.model.provider", lambda r: setattr(r.turn.model, "provider", "nobody")),
+    ("turn.model.provider_options_json", lambda r: setattr(r.turn.model, "provider_options_json", "[1]")),
+    ("after.epoch", lambda r: setattr(r.after, "sequence", 3)),
+    ("stream_detail", lambda r: setattr(r, "stream_detail", 99)),
+    ("on_disconnect", lambda r: setattr(r, "on_disconnect", 99)),
+]
+
+
+@pytest.mark.requirement("RPC-1")
+@pytest.mark.parametrize(("path", "change"), INVALID, ids=[f"{i}-{p}" for i, (p, _) in enumerate(INVALID)])
+async def test_a_bad_request_is_refused_with_the_path_of_each_broken_rule(path: str, change: Break) -> None:
+    async with connected([answer("never")]) as c:
+        request = prompt()
+        change(request)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(request)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        info, others = details(caught.value)
+        assert info.domain == "turnwire.v1"
+        bad = next(item for item in others if isinstance(item, error_details_pb2.BadRequest))
+        assert path in [violation.field for violation in bad.field_violations]
+        assert c.world.provider.requests == []
+
+
+UNSUPPORTED: list[tuple[str, Break]] = [
+    ("turn.attachments", lambda r: r.turn.attachments.add(attachment_id="a")),
+    ("turn.output_format", lambda r: setattr(r.turn.output_format, "json_schema", "{}")),
+    ("turn.parent_run_id", lambda r: setattr(r.turn, "parent_run_id", "run_1")),
+    ("turn.on_busy", lambda r: setattr(r.turn, "on_busy", turn_service_pb2.ON_BUSY_QUEUE)),
+    ("turn.tools.client_tools", lambda r: r.turn.tools.client_tools.add(name="x")),
+    ("turn.policy.budget.max_total_tokens", lambda r: setattr(r.turn.policy.budget.max_total_tokens, "value", 5)),
+    ("turn.policy.approval.auto_approve", lambda r: setattr(r.turn.policy.approval, "auto_approve", True)),
+]
+
+
+@pytest.mark.requirement("RPC-2")
+@pytest.mark.parametrize(("path", "change"), UNSUPPORTED, ids=[path for path, _ in UNSUPPORTED])
+async def test_an_option_that_is_not_enforced_is_refused_and_never_ignored(path: str, change: Break) -> None:
+    async with connected([answer("never")]) as c:
+        request = prompt()
+        change(request)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(request)
+        info, others = details(caught.value)
+        assert info.reason == "OPTION_NOT_SUPPORTED"
+        bad = next(item for item in others if isinstance(item, error_details_pb2.BadRequest))
+        assert [violation.field for violation in bad.field_violations] == [path]
+        assert c.world.provider.requests == []
+
+
+@pytest.mark.requirement("RPC-3")
+async def test_unknown_agents_and_runs_are_not_found_with_error_info() -> None:
+    async with connected([]) as c:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(prompt(agent_id="nobody"))
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        assert details(caught.value)[0].reason == "AGENT_NOT_FOUND"
+        run = turn_service_pb2.GetRunRequest(run_id="run_unknown")
+        for call in (
+            c.turns.GetRun(run, timeout=SECONDS),
+            c.turns.CancelRun(turn_service_pb2.CancelRunRequest(run_id="run_unknown"), timeout=SECONDS),
+            c.turns.WatchRun(turn_service_pb2.WatchRunRequest(run_id="run_unknown"), timeout=SECONDS).read(),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call
+            assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+            assert details(caught.value)[0].reason == "RUN_NOT_FOUND"
+
+
+@pytest.mark.requirement("RPC-4")
+async def test_rpcs_of_the_contract_that_are_not_built_answer_unimplemented_with_a_sentence() -> None:
+    async with connected([]) as c:
+        sessions: session_service_pb2_grpc.SessionServiceAsyncStub = session_service_pb2_grpc.SessionServiceStub(
+            c.channel
+        )
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await sessions.GetSession(session_service_pb2.GetSessionRequest(session_id="s"), timeout=SECONDS)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert "does not implement it yet" in (caught.value.details() or "")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.turns.AppendInput(turn_service_pb2.AppendInputRequest(run_id="r"), timeout=SECONDS)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.requirement("RPC-5")
+async def test_get_server_info_says_version_capabilities_and_providers_without_secrets() -> None:
+    async with connected([]) as c:
+        info = await c.server.GetServerInfo(server_service_pb2.GetServerInfoRequest(), timeout=SECONDS)
+    assert info.api_version == "v1"
+    assert server_service_pb2.SERVER_CAPABILITY_START_TURN in info.capabilities
+    assert [provider.provider for provider in info.providers] == ["scripted"]
+    assert info.default_agent_id == "default"

@@ -1,0 +1,472 @@
+"""The spans of runs: their tree, names, attributes and ends."""
+
+from __future__ import annotations
+
+import pytest
+from telemetry.collector import Collector, ReceivedSpan
+from telemetry.script import (
+    CLOCK,
+    WEATHER,
+    Driver,
+    discover,
+    failure,
+    info,
+    run_with_tools,
+)
+
+from turnwired.domain.failure import FailurePhase, Reason
+from turnwired.domain.generation import FinishReason
+from turnwired.domain.message import ToolResultStatus
+from turnwired.domain.model import TraceContext
+from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.usage import Usage
+from turnwired.telemetry.otel import OtelTelemetry
+from turnwired.telemetry.settings import TelemetrySettings
+
+CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def parent_of(collector: Collector, span: ReceivedSpan) -> str:
+    """The name of the span's parent, '' for a root, its id when it was not received."""
+    by_id = {other.span_id: other.name for other in collector.spans}
+    return by_id.get(span.parent_id, span.parent_id)
+
+
+def close(telemetry: OtelTelemetry, collector: Collector) -> None:
+    """Send everything, and check what holds for every span ever sent."""
+    telemetry.aclose()
+    for span in collector.spans:
+        assert span.error == ("error.type" in span.attributes), span
+        assert span.status_code != 1, f"status OK on {span.name}"
+        assert span.status_message == ""
+        assert 0 < span.start_ns <= span.end_ns
+
+
+@pytest.mark.requirement("TEL-1")
+def test_a_run_started_by_an_rpc_is_one_tree_under_its_caller(telemetry: OtelTelemetry, collector: Collector) -> None:
+    call = telemetry.rpc.call_started("turnwire.v1.TurnService/RunTurn", {"traceparent": CALLER})
+    run_with_tools(Driver(telemetry, info(call.headers)))
+    call.ended("OK")
+    close(telemetry, collector)
+
+    rpc = collector.span("turnwire.v1.TurnService/RunTurn")
+    assert (rpc.kind, rpc.parent_id, rpc.parent_remote) == ("SERVER", "b7ad6b7169203331", True)
+    assert {span.trace_id for span in collector.spans} == {"0af7651916cd43dd8448eb211c80319c"}
+    parents = {
+        (span.name, span.attributes.get("turnwire.iteration.number"), parent_of(collector, span), span.kind)
+        for span in collector.spans
+    }
+    assert parents == {
+        ("turnwire.v1.TurnService/RunTurn", None, "b7ad6b7169203331", "SERVER"),
+        ("invoke_agent helper", None, "turnwire.v1.TurnService/RunTurn", "INTERNAL"),
+        ("turnwire.iteration", 1, "invoke_agent helper", "INTERNAL"),
+        ("turnwire.iteration", 2, "invoke_agent helper", "INTERNAL"),
+        ("chat gpt-x", None, "turnwire.iteration", "CLIENT"),
+        ("execute_tool weather_get_forecast", None, "turnwire.iteration", "INTERNAL"),
+        ("execute_tool clock", None, "turnwire.iteration", "INTERNAL"),
+        ("tools/call get_forecast", None, "execute_tool weather_get_forecast", "CLIENT"),
+    }
+    first, second = (span for span in collector.spans if span.name == "turnwire.iteration")
+    chats = [span for span in collector.spans if span.name == "chat gpt-x"]
+    assert [chat.parent_id for chat in chats] == [first.span_id, second.span_id]
+
+
+@pytest.mark.requirement("TEL-1")
+def test_a_run_may_outlive_the_rpc_that_started_it(telemetry: OtelTelemetry, collector: Collector) -> None:
+    call = telemetry.rpc.call_started("turnwire.v1.TurnService/StartTurn", {})
+    driver = Driver(telemetry, info(call.headers))
+    call.ended("OK")
+    run_with_tools(driver)
+    close(telemetry, collector)
+    run = collector.span("invoke_agent helper")
+    rpc = collector.span("turnwire.v1.TurnService/StartTurn")
+    assert run.parent_id == rpc.span_id
+    assert run.parent_remote, "marked as a parent that does not wait"
+    assert run.end_ns > rpc.end_ns
+
+
+@pytest.mark.requirement("TEL-1")
+def test_an_iteration_ends_with_its_last_tool_and_not_with_its_model_call(
+    telemetry: OtelTelemetry, collector: Collector
+) -> None:
+    run_with_tools(Driver(telemetry, info()))
+    close(telemetry, collector)
+    first = next(span for span in collector.spans if span.attributes.get("turnwire.iteration.number") == 1)
+    chat = next(span for span in collector.spans if span.parent_id == first.span_id and span.kind == "CLIENT")
+    tool = collector.span("execute_tool weather_get_forecast")
+    assert chat.end_ns < tool.end_ns == first.end_ns
+
+
+@pytest.mark.requirement("TEL-1")
+def test_requests_to_mcp_servers_outside_runs_are_traces_of_their_own(
+    telemetry: OtelTelemetry, collector: Collector
+) -> None:
+    discover(telemetry)
+    close(telemetry, collector)
+    initialize, listing = collector.span("initialize"), collector.span("tools/list")
+    assert (initialize.parent_id, listing.parent_id) == ("", "")
+    assert initialize.trace_id != listing.trace_id
+    assert listing.attributes == {
+        "mcp.method.name": "tools/list",
+        "mcp.protocol.version": "2025-11-25",
+        "network.transport": "pipe",
+        "jsonrpc.request.id": "2",
+    }
+
+
+@pytest.mark.requirement("TEL-2", "TEL-7")
+def test_a_run_says_who_ran_what_and_what_it_used(telemetry: OtelTelemetry, collector: Collector) -> None:
+    run_with_tools(Driver(telemetry, info()))
+    close(telemetry, collector)
+    assert collector.span("invoke_agent helper").attributes == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "helper",
+        "gen_ai.conversation.id": "session-1",
+        "gen_ai.request.model": "gpt-x",
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.usage.input_tokens": 250,
+        "gen_ai.usage.output_tokens": 50,
+        "turnwire.run.id": "run-1",
+        "turnwire.run.outcome": "ANSWERED",
+        "turnwire.run.iterations": 2,
+        "turnwire.run.tool_calls": 2,
+        "turnwire.run.label.team": "blue",
+    }
+
+
+@pytest.mark.requirement("TEL-2", "TEL-6")
+def test_a_model_call_says_what_was_asked_and_what_came(telemetry: OtelTelemetry, collector: Collector) -> None:
+    run_with_tools(Driver(telemetry, info()))
+    close(telemetry, collector)
+    chat = next(span for span in collector.spans if span.attributes.get("gen_ai.response.id") == "resp-1")
+    assert chat.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-x",
+        "gen_ai.request.stream": True,
+        "gen_ai.request.max_tokens": 4096,
+        "gen_ai.request.temperature": 1.0,
+        "gen_ai.request.seed": 7,
+        "gen_ai.conversation.id": "session-1",
+        "server.address": "127.0.0.1",
+        "server.port": 8080,
+        "gen_ai.response.id": "resp-1",
+        "gen_ai.response.model": "gpt-x-2026",
+        "gen_ai.response.finish_reasons": ["tool_calls"],
+        "gen_ai.response.time_to_first_chunk": 0.002,
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.usage.reasoning.output_tokens": 5,
+        "gen_ai.usage.cache_read.input_tokens": 60,
+        "gen_ai.usage.cache_write.input_tokens": 8,
+        "turnwire.iteration.attempts": 2,
+        "turnwire.cost.amount": 0.0015,
+        "turnwire.cost.currency": "USD",
+    }
+    assert chat.events == (
+        (
+            "turnwire.retry",
+            {
+                "turnwire.failure.reason": "PROVIDER_RATE_LIMITED",
+                "turnwire.retry.attempt": 1,
+                "turnwire.retry.delay": 0.005,
+            },
+        ),
+    )
+
+
+@pytest.mark.requirement("TEL-2", "TEL-3")
+def test_a_tool_says_what_it_is_and_why_it_failed(telemetry: OtelTelemetry, collector: Collector) -> None:
+    run_with_tools(Driver(telemetry, info()))
+    close(telemetry, collector)
+    assert collector.span("execute_tool clock").attributes == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "clock",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": "call-2",
+        "gen_ai.tool.description": "What time it is.",
+        "gen_ai.agent.name": "helper",
+        "gen_ai.conversation.id": "session-1",
+        "turnwire.tool.source": "LOCAL",
+        "turnwire.tool.status": "ERROR",
+        "turnwire.failure.phase": "TOOL",
+        "turnwire.failure.reason": "TOOL_FAILED",
+        "error.type": "TOOL_FAILED",
+    }
+    weather = collector.span("execute_tool weather_get_forecast")
+    assert not weather.error
+    assert weather.attributes["turnwire.tool.server"] == "weather"
+    assert "gen_ai.operation.name" not in collector.span("tools/call get_forecast").attributes, "counted once"
+
+
+@pytest.mark.requirement("TEL-6", "TEL-7")
+def test_usage_of_failed_attempts_counts_once(telemetry: OtelTelemetry, collector: Collector) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.retry(1, Usage(40, 1))
+    driver.retry(1, Usage(40, 2))
+    driver.finish_iteration(1, FinishReason.STOP, Usage(50, 10))
+    driver.finish_run(OutcomeKind.ANSWERED)
+    close(telemetry, collector)
+    for name in ("chat gpt-x", "invoke_agent helper"):
+        attributes = collector.span(name).attributes
+        assert (attributes["gen_ai.usage.input_tokens"], attributes["gen_ai.usage.output_tokens"]) == (130, 13)
+    assert collector.span("chat gpt-x").attributes["turnwire.iteration.attempts"] == 3
+
+
+@pytest.mark.requirement("TEL-4")
+@pytest.mark.parametrize("reason", [Reason.CANCELLED, Reason.CALLER_DISCONNECTED])
+def test_a_callers_cancel_is_no_error_and_keeps_cause_usage_and_first_output(
+    telemetry: OtelTelemetry, collector: Collector, reason: Reason
+) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1, "resp-1")
+    driver.finish_iteration(1, FinishReason.ABORTED, Usage(500, 3), failed=failure(reason))
+    driver.finish_run(OutcomeKind.ABORTED, failure(reason))
+    close(telemetry, collector)
+    assert not any(span.error for span in collector.spans)
+    chat, run = collector.span("chat gpt-x").attributes, collector.span("invoke_agent helper").attributes
+    assert chat["gen_ai.response.finish_reasons"] == run["gen_ai.response.finish_reasons"] == ["error"]
+    assert chat["gen_ai.usage.input_tokens"] == run["gen_ai.usage.input_tokens"] == 500
+    assert chat["gen_ai.response.time_to_first_chunk"] == 0.002
+    assert chat["turnwire.failure.reason"] == run["turnwire.failure.reason"] == reason.value
+    assert run["turnwire.run.outcome"] == "ABORTED"
+
+
+@pytest.mark.requirement("TEL-4")
+def test_a_model_call_that_is_cut_without_an_account_has_its_time_to_first_output(
+    telemetry: OtelTelemetry, collector: Collector
+) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.run.output_began(1)
+    driver.finish_iteration(1, FinishReason.ABORTED, first_ns=None, failed=failure(Reason.CANCELLED))
+    driver.start_iteration(2)
+    driver.finish_iteration(2, FinishReason.ABORTED, first_ns=None, failed=failure(Reason.CANCELLED))
+    driver.finish_run(OutcomeKind.ABORTED, failure(Reason.CANCELLED))
+    close(telemetry, collector)
+    began, silent = (span for span in collector.spans if span.name == "chat gpt-x")
+    first = began.attributes["gen_ai.response.time_to_first_chunk"]
+    assert isinstance(first, float)
+    assert 0.0 <= first <= (began.end_ns - began.start_ns) / 1e9
+    assert "gen_ai.response.time_to_first_chunk" not in silent.attributes
+
+
+@pytest.mark.requirement("TEL-3", "TEL-4")
+@pytest.mark.parametrize("reason", [Reason.SHUTTING_DOWN, Reason.DEADLINE_EXCEEDED])
+def test_a_run_that_the_service_cuts_is_an_error(
+    telemetry: OtelTelemetry, collector: Collector, reason: Reason
+) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.finish_iteration(1, FinishReason.ABORTED, Usage(500, 3), failed=failure(reason))
+    driver.finish_run(OutcomeKind.ABORTED, failure(reason))
+    close(telemetry, collector)
+    assert {str(span.attributes.get("error.type")) for span in collector.spans} == {reason.value}
+
+
+@pytest.mark.requirement("TEL-3")
+@pytest.mark.parametrize(
+    ("finish", "failed", "expected"),
+    [
+        (FinishReason.ERROR, Reason.PROVIDER_AUTH_FAILED, "PROVIDER_AUTH_FAILED"),
+        (FinishReason.EOF, None, "PROVIDER_EOF"),
+        (FinishReason.ERROR, None, "_OTHER"),
+        (FinishReason.OUTPUT_LIMIT, None, None),
+        (FinishReason.REFUSAL, Reason.MODEL_REFUSED, None),
+        (FinishReason.ABORTED, None, None),
+    ],
+)
+def test_a_model_call_is_an_error_when_it_did_not_generate(
+    telemetry: OtelTelemetry,
+    collector: Collector,
+    finish: FinishReason,
+    failed: Reason | None,
+    expected: str | None,
+) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.finish_iteration(1, finish, failed=None if failed is None else failure(failed))
+    driver.finish_run(OutcomeKind.ERRORED)
+    close(telemetry, collector)
+    assert collector.span("chat gpt-x").attributes.get("error.type") == expected
+
+
+@pytest.mark.requirement("TEL-3")
+@pytest.mark.parametrize(
+    ("status", "failed", "expected"),
+    [
+        (ToolResultStatus.OK, None, None),
+        (ToolResultStatus.ERROR, None, "tool_error"),
+        (ToolResultStatus.ERROR, Reason.TOOL_TIMEOUT, "TOOL_TIMEOUT"),
+        (ToolResultStatus.INTERRUPTED, Reason.TOOL_INTERRUPTED, None),
+        (ToolResultStatus.INTERRUPTED, Reason.CANCELLED, None),
+        (ToolResultStatus.INTERRUPTED, Reason.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"),
+        (ToolResultStatus.OUTCOME_UNKNOWN, None, "TOOL_OUTCOME_UNKNOWN"),
+    ],
+)
+def test_a_tool_is_an_error_when_it_did_not_do_its_work(
+    telemetry: OtelTelemetry,
+    collector: Collector,
+    status: ToolResultStatus,
+    failed: Reason | None,
+    expected: str | None,
+) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.finish_iteration(1, FinishReason.TOOL_CALLS)
+    driver.start_tool(1, "call-1", CLOCK)
+    driver.finish_tool(1, "call-1", status, None if failed is None else failure(failed, phase=FailurePhase.TOOL))
+    driver.finish_run(OutcomeKind.ANSWERED)
+    close(telemetry, collector)
+    assert collector.span("execute_tool clock").attributes.get("error.type") == expected
+
+
+@pytest.mark.requirement("TEL-3")
+@pytest.mark.parametrize(
+    ("kind", "failed", "expected"),
+    [
+        (OutcomeKind.ANSWERED, None, None),
+        (OutcomeKind.MAX_STEPS, Reason.LIMIT_REACHED, None),
+        (OutcomeKind.BUDGET_EXCEEDED, Reason.LIMIT_REACHED, None),
+        (OutcomeKind.REFUSED, Reason.MODEL_REFUSED, None),
+        (OutcomeKind.PROVIDER_EOF, None, "PROVIDER_EOF"),
+        (OutcomeKind.ERRORED, Reason.PROVIDER_NETWORK, "PROVIDER_NETWORK"),
+        (OutcomeKind.ERRORED, None, "ERRORED"),
+    ],
+)
+def test_a_limit_that_did_its_work_is_no_error(
+    telemetry: OtelTelemetry,
+    collector: Collector,
+    kind: OutcomeKind,
+    failed: Reason | None,
+    expected: str | None,
+) -> None:
+    driver = Driver(telemetry, info())
+    driver.finish_run(kind, None if failed is None else failure(failed))
+    close(telemetry, collector)
+    run = collector.span("invoke_agent helper")
+    assert run.attributes.get("error.type") == expected
+    assert run.attributes["turnwire.run.outcome"] == kind.value
+
+
+@pytest.mark.requirement("TEL-8")
+def test_a_run_that_ends_closes_what_is_open_in_it(telemetry: OtelTelemetry, collector: Collector) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.start_tool(1, "call-1", CLOCK)
+    driver.start_tool(1, "call-2", WEATHER)
+    driver.finish_run(OutcomeKind.ERRORED, failure(Reason.INTERNAL))
+    driver.finish_run(OutcomeKind.ERRORED, failure(Reason.INTERNAL))
+    driver.finish_tool(1, "call-1", ToolResultStatus.OK)
+    close(telemetry, collector)
+    assert sorted(span.name for span in collector.spans) == [
+        "chat gpt-x",
+        "execute_tool clock",
+        "execute_tool weather_get_forecast",
+        "invoke_agent helper",
+        "turnwire.iteration",
+    ]
+    assert {str(span.attributes.get("error.type")) for span in collector.spans} == {"INTERNAL"}
+
+
+@pytest.mark.requirement("TEL-8")
+def test_no_order_of_calls_raises(telemetry: OtelTelemetry, collector: Collector) -> None:
+    driver = Driver(telemetry, info(agent_id="", session_id=None, tools=(), server_address="", server_port=0))
+    run = driver.run
+    assert dict(run.headers_for_model(1)) == {}
+    assert dict(run.headers_for_tool("nobody")) == {}
+    with run.in_tool("nobody"):
+        pass
+    run.response_identified(1, "", "")
+    run.output_chunks(1, 3)
+    driver.finish_tool(1, "nobody", ToolResultStatus.OK)
+    driver.finish_iteration(1, FinishReason.STOP)
+    driver.retry(1)
+    run.tool_started("early", "")
+    assert driver.run.iteration_started(1, None) == driver.run.iteration_started(1, None)
+    driver.finish_iteration(1, FinishReason.STOP)
+    driver.finish_iteration(1, FinishReason.ERROR)
+    driver.finish_run(OutcomeKind.ANSWERED)
+    driver.start_iteration(2)
+    close(telemetry, collector)
+    assert sorted(span.name for span in collector.spans) == [
+        "chat gpt-x",
+        "execute_tool",
+        "invoke_agent",
+        "turnwire.iteration",
+    ]
+
+
+@pytest.mark.requirement("TEL-5")
+def test_no_content_message_or_secret_leaves(telemetry: OtelTelemetry, collector: Collector) -> None:
+    run_with_tools(Driver(telemetry, info()))
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.finish_iteration(1, FinishReason.ERROR, failed=failure(Reason.PROVIDER_AUTH_FAILED))
+    driver.finish_run(OutcomeKind.ERRORED, failure(Reason.PROVIDER_AUTH_FAILED))
+    with (
+        pytest.raises(RuntimeError),
+        telemetry.mcp.operation("tools/call", tool="t", protocol_version=None, transport="tcp"),
+    ):
+        raise RuntimeError("KEY-EXCEPTION")
+    close(telemetry, collector)
+    assert len(collector.spans) == 12
+    text = collector.text()
+    assert "KEY" not in text
+    assert "sk-1234" not in text
+    assert collector.span("tools/call t").attributes["error.type"] == "RuntimeError"
+
+
+@pytest.mark.requirement("TEL-5")
+def test_texts_from_outside_are_bounded_and_never_break_a_batch(telemetry: OtelTelemetry, collector: Collector) -> None:
+    driver = Driver(telemetry, info(agent_id="a\ud800b", session_id="s" * 10_000))
+    driver.finish_run(OutcomeKind.ANSWERED)
+    close(telemetry, collector)
+    (run,) = collector.spans
+    assert run.name == "invoke_agent a?b"
+    assert len(str(run.attributes["gen_ai.conversation.id"])) == 256
+
+
+@pytest.mark.requirement("TEL-16")
+def test_ids_given_to_the_log_are_those_of_the_spans(telemetry: OtelTelemetry, collector: Collector) -> None:
+    driver = Driver(telemetry, info({"traceparent": CALLER, "tracestate": "vendor=1"}))
+    chat_id = driver.run.iteration_started(1, None)
+    tool_id = driver.run.tool_started("call-1", "clock")
+    assert driver.run.headers_for_model(1) == {
+        "traceparent": f"00-0af7651916cd43dd8448eb211c80319c-{chat_id}-01",
+        "tracestate": "vendor=1",
+    }
+    assert driver.run.headers_for_tool("call-1")["traceparent"].split("-")[2] == tool_id
+    driver.finish_run(OutcomeKind.ANSWERED)
+    close(telemetry, collector)
+    assert collector.span("chat gpt-x").span_id == chat_id
+    assert collector.span("execute_tool clock").span_id == tool_id
+    run = collector.span("invoke_agent helper")
+    assert driver.run.trace_context == TraceContext(run.trace_id, run.span_id)
+
+
+@pytest.mark.requirement("TEL-16")
+def test_a_trace_that_its_caller_does_not_record_is_passed_on_but_not_recorded(
+    telemetry: OtelTelemetry, collector: Collector
+) -> None:
+    driver = Driver(telemetry, info({"traceparent": CALLER[:-2] + "00"}))
+    assert driver.run.trace_context == TraceContext()
+    assert driver.run.iteration_started(1, None) == ""
+    assert driver.run.headers_for_model(1)["traceparent"].endswith("-00")
+    driver.finish_iteration(1, FinishReason.STOP)
+    driver.finish_run(OutcomeKind.ANSWERED)
+    close(telemetry, collector)
+    assert collector.spans == []
+    assert "gen_ai.invoke_agent.duration" in collector.metrics, "metrics count what is not sampled"
+
+
+@pytest.mark.requirement("TEL-16")
+def test_the_sample_ratio_holds_for_traces_that_begin_here(collector: Collector) -> None:
+    telemetry = OtelTelemetry(TelemetrySettings(endpoint=collector.endpoint, sample_ratio=0.25))
+    for _ in range(400):
+        Driver(telemetry, info()).finish_run(OutcomeKind.ANSWERED)
+    Driver(telemetry, info({"traceparent": CALLER})).finish_run(OutcomeKind.ANSWERED)
+    close(telemetry, collector)
+    assert 40 < len(collector.spans) < 170  # 100 on average, 8 sigma either way
+    assert "0af7651916cd43dd8448eb211c80319c" in {span.trace_id for span in collector.spans}
