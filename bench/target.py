@@ -22,7 +22,7 @@ import grpc
 REPO = Path(os.environ["TURNWIRE_REPO"])
 sys.path[:0] = [str(REPO / "clients" / "python"), str(REPO / "service")]
 
-from turnwire.v1 import event_pb2, message_pb2, turn_service_pb2, turn_service_pb2_grpc  # noqa: E402
+from turnwire.v1 import event_pb2, message_pb2, turn_service_pb2, turn_service_pb2_grpc
 
 VENV = "base"
 MCP = True
@@ -70,7 +70,9 @@ async def start(base_url: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="turnwire-bench-"))
     (folder / "turnwire.toml").write_text(_config(base_url, folder))
     environ = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    environ["PYTHONPATH"] = os.pathsep.join([str(REPO / "service"), str(REPO / "clients" / "python"), str(REPO / "bench")])
+    environ["PYTHONPATH"] = os.pathsep.join(
+        [str(REPO / "service"), str(REPO / "clients" / "python"), str(REPO / "bench")]
+    )
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from turnwired import __version__
 from turnwired.config.model import MEMORY, Config, ProviderConfig
-from turnwired.config.translate import agents_of, ceiling_of, policy_layer_of, rate_card_of
+from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.usage import Cost, Usage
-from turnwired.engine.ports import EngineConfig, Wiring
+from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
 from turnwired.policy.ratecard import RateCard
 from turnwired.providers.build import build_provider
@@ -37,12 +37,12 @@ from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
-from turnwired.turn.setup import unpriced
 
 logger = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES = 16 << 20
 DEFAULT_AGENT = "default"
+MOST_WARMED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,19 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         registry = Registry(_sources(config, telemetry.mcp))
         await registry.start()
         stack.push_async_callback(registry.aclose)
-        engine = await stack.enter_async_context(Engine(_wiring(config, providers, registry, store, telemetry)))
+        card = rate_card_of(config)
+        background = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(background.cancel_scope.cancel)
+        background.start_soon(_warm, card, config)
+        wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card))
+        engine = await stack.enter_async_context(Engine(wiring))
         rpc = RpcServer(
             Listen(config.server.listen, MAX_REQUEST_BYTES, config.server.reflection),
             TurnService(engine),
             ServerService(
                 engine,
                 _default_agent(config),
-                _default_model(config),
+                default_model_of(config),
                 MAX_REQUEST_BYTES,
                 durable=config.store.path != MEMORY,
             ),
@@ -94,41 +99,54 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
 
 
 def _wiring(
-    config: Config, providers: Mapping[str, ModelProvider], registry: Registry, store: Store, telemetry: Telemetry
+    config: Config,
+    providers: Mapping[str, ModelProvider],
+    registry: Registry,
+    store: Store,
+    telemetry: Telemetry,
+    price_of: PriceOf,
 ) -> Wiring:
     layer = policy_layer_of(config)
-    card = rate_card_of(config)
     return Wiring(
         config=EngineConfig(
             default_agent=_default_agent(config),
             max_active_runs=config.server.max_active_runs,
+            heartbeat_seconds=config.server.heartbeat_seconds,
             deployment_policy=layer.policy,
             deployment_ref=layer.ref,
             ceiling=ceiling_of(config),
         ),
         agents=agents_of(config),
         providers=providers,
-        default_model=_default_model(config),
+        default_model=default_model_of(config),
         registry=registry,
         store=store,
         telemetry=telemetry,
-        price_of=lambda model: _price_of(card, model),
+        price_of=price_of,
     )
 
 
-async def _price_of(card: RateCard, model: ModelSelection) -> Callable[[Usage], Cost | None]:
-    if not card.is_resolved(model.provider, model.model):
-        await anyio.to_thread.run_sync(card.resolve, model.provider, model.model)
-    return card.price_of(model.provider, model.model, datetime.now(UTC)) or unpriced
+async def _warm(card: RateCard, config: Config) -> None:
+    """Load the prices that the configured agents need before a run needs them."""
+    models = {(agent.model.provider, agent.model.model) for agent in agents_of(config).values() if agent.model}
+    await anyio.to_thread.run_sync(card.warm, models, abandon_on_cancel=True)
+
+
+def _pricing(card: RateCard) -> PriceOf:
+    warmed: set[tuple[str, str]] = set()
+
+    async def price_of(model: ModelSelection) -> Callable[[Usage], Cost | None]:
+        key = (model.provider, model.model)
+        if key not in warmed and len(warmed) < MOST_WARMED:
+            warmed.add(key)
+            await anyio.to_thread.run_sync(card.warm, [key])  # the public list takes up to a second to load
+        return card.price_of(*key, datetime.now(UTC))
+
+    return price_of
 
 
 def _default_agent(config: Config) -> str:
     return DEFAULT_AGENT if DEFAULT_AGENT in config.agents else next(iter(config.agents))
-
-
-def _default_model(config: Config) -> ModelSelection:
-    agent = agents_of(config)[_default_agent(config)]
-    return agent.model or ModelSelection("", "")
 
 
 def _address(config: Config, port: int) -> str:
@@ -144,10 +162,9 @@ def _store(config: Config) -> Store:
 
 
 def _telemetry(config: Config, environ: Mapping[str, str]) -> Telemetry:
-    settings = settings_from_environment(environ, service_version=__version__)
-    if config.telemetry.otlp_endpoint is not None:
-        settings = replace(settings, endpoint=config.telemetry.otlp_endpoint, service_version=__version__)
-    return open_telemetry(settings)
+    return open_telemetry(
+        settings_from_environment(environ, service_version=__version__, endpoint=config.telemetry.otlp_endpoint)
+    )
 
 
 def _providers(config: Config, environ: Mapping[str, str]) -> dict[str, ModelProvider]:

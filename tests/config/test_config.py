@@ -18,6 +18,7 @@ from turnwired.config import (
     ListenAddress,
     agents_of,
     ceiling_of,
+    default_model_of,
     load_config,
     policy_layer_of,
     rate_card_of,
@@ -86,6 +87,14 @@ def test_empty_openai_variables_are_unset_and_configured_providers_win(tmp_path:
     assert list(load(tmp_path, "", {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}).providers) == ["local"]
     config = load(tmp_path, '[providers.mine]\nmodels = ["a/b"]\n', {"OPENAI_API_KEY": "k"})
     assert agents_of(config)["default"].model == ModelSelection("mine", "a/b")
+
+
+@pytest.mark.requirement("CONFIG-1")
+def test_the_default_model_is_the_first_of_a_provider_else_the_first_agents(tmp_path: Path) -> None:
+    text = '[providers.a]\n[providers.b]\nmodels = ["m", "n"]\n[agents.x]\nmodel = "a/z"\n'
+    assert default_model_of(load(tmp_path, text)) == ModelSelection("b", "m")
+    text = '[providers.a]\n[agents.x]\nmodel = "a/org/z"\n'
+    assert default_model_of(load(tmp_path, text)) == ModelSelection("a", "org/z")
 
 
 @pytest.mark.requirement("CONFIG-1")

@@ -1,4 +1,4 @@
-"""An engine with a scripted provider, in-memory tools and an in-memory store, and a reader that keeps what it is sent."""
+"""An engine with a scripted provider, tools and a store in memory, and a reader that keeps what it is sent."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from turnwired.domain.event import Event, LoggedEvent, RunFinished
 from turnwired.domain.message import Message, Part, Role, Text
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
-from turnwired.domain.usage import Cost, Usage
 from turnwired.domain.run import Agent, Caller, Cursor, TurnSpec
+from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
 from turnwired.store.memory import MemoryStore
@@ -123,6 +123,8 @@ async def world(
     *,
     store: Store | None = None,
     policy: Policy | None = None,
+    heartbeat: float = 60.0,
+    max_active_runs: int = 100,
 ) -> AsyncIterator[World]:
     """An engine that is up, and is stopped at the end."""
     provider = ScriptedProvider(list(script))
@@ -130,7 +132,12 @@ async def world(
     kept = store or MemoryStore()
     model = ModelSelection("scripted", "scripted-model")
     wiring = Wiring(
-        config=EngineConfig("default", deployment_policy=policy or Policy()),
+        config=EngineConfig(
+            "default",
+            max_active_runs=max_active_runs,
+            heartbeat_seconds=heartbeat,
+            deployment_policy=policy or Policy(),
+        ),
         agents={"default": Agent("default", ("Be brief.",), model)},
         providers={"scripted": provider},
         default_model=model,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine.harness import CALLER, Reader, world
-from turnwired.domain.event import ToolCallExecuting, ToolCallFinished, TextDelta
+from turnwired.domain.event import TextDelta, ToolCallExecuting, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
@@ -18,6 +18,7 @@ from turnwired.tools.port import ToolInvocation
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.requirement("ENGINE-1")
 async def test_a_text_turn_streams_and_settles_as_answered() -> None:
     async with world([answer("Hel", "lo")]) as w:
         reader = await w.run()
@@ -34,6 +35,7 @@ async def test_a_text_turn_streams_and_settles_as_answered() -> None:
     assert reader.finished.outcome.kind is OutcomeKind.ANSWERED
 
 
+@pytest.mark.requirement("ENGINE-1")
 async def test_a_tool_that_runs_on_after_the_provider_finished_does_not_end_the_run() -> None:
     gate = asyncio.Event()
 
@@ -66,6 +68,7 @@ async def test_a_tool_that_runs_on_after_the_provider_finished_does_not_end_the_
     assert w.provider.closed == 0
 
 
+@pytest.mark.requirement("ENGINE-2")
 async def test_cancel_during_a_tool_reaches_the_tool_and_settles_the_call_as_interrupted() -> None:
     stopped = asyncio.Event()
 
@@ -91,6 +94,7 @@ async def test_cancel_during_a_tool_reaches_the_tool_and_settles_the_call_as_int
     assert again.events == reader.events[3:]
 
 
+@pytest.mark.requirement("ENGINE-2")
 async def test_cancel_during_text_closes_the_provider_stream_and_keeps_the_text() -> None:
     async def never() -> None:
         await asyncio.Event().wait()

@@ -9,6 +9,7 @@ from policy.strategies import hostile_policies, layers, policies
 
 from turnwired.domain.policy import (
     ApprovalPolicy,
+    BudgetPolicy,
     LimitMode,
     LoopPolicy,
     OutputPolicy,
@@ -21,7 +22,7 @@ from turnwired.domain.policy import (
     TimeoutPolicy,
 )
 from turnwired.domain.usage import Cost
-from turnwired.policy.leaves import CAP_KINDS, LEAVES, LeafKind, value_at
+from turnwired.policy.leaves import CAP_KINDS, LEAVES, LeafKind, policy_of, value_at
 from turnwired.policy.merge import BUILT_IN_CEILING, Layer, merge, overlay
 
 FEWER = settings(max_examples=60, deadline=None)
@@ -39,8 +40,6 @@ def ceilings() -> st.SearchStrategy[Layer | None]:
     """Ceilings as validation takes them: values of caps only."""
 
     def keep_values(policy: Policy) -> Layer:
-        from turnwired.policy.leaves import policy_of
-
         values = {leaf.path: value_at(policy, leaf) for leaf in LEAVES if leaf.ceiling}
         kept = {path: value for path, value in values.items() if value is not None}
         plain = {path: value for path, value in kept.items() if not isinstance(value, LimitMode)}
@@ -186,6 +185,17 @@ def test_what_was_asked_for_is_protojson(asked: Policy, ceiling: Policy, request
     effective = merge([layer(PolicyLayer.RUN, asked)], Layer(PolicyLayer.SAFETY_CEILING, "c", ceiling))
     cut = [item for item in effective.provenance if item.layer is PolicyLayer.SAFETY_CEILING]
     assert [item.requested_json for item in cut] == [requested]
+
+
+@pytest.mark.requirement("POLICY-6")
+def test_money_in_another_currency_than_the_ceiling_is_cut_because_it_cannot_be_compared() -> None:
+    run = layer(PolicyLayer.RUN, Policy(budget=BudgetPolicy(max_cost=Cost("JPY", 5))))
+    limit = Cost("USD", 10)
+    ceiling = Layer(PolicyLayer.SAFETY_CEILING, "c", Policy(budget=BudgetPolicy(max_cost=limit)))
+    effective = merge([run], ceiling)
+    assert effective.policy.budget.max_cost == limit
+    requested = source_of(effective.provenance, "budget.max_cost").requested_json
+    assert requested == '{"value":{"currencyCode":"JPY","amountNanos":"5"}}'
 
 
 @pytest.mark.requirement("POLICY-6")

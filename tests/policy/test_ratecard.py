@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwired.domain.usage import Cost, Usage
+from turnwired.policy import ratecard
 from turnwired.policy.ratecard import PUBLIC_LIST, ListedProvider, Rate, RateCard
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
@@ -20,8 +21,7 @@ CARD = RateCard({("openai", "gpt-x"): RATE, ("local", "m"): Rate(Decimal(0), Dec
 
 
 def price(card: RateCard, provider: str, model: str, usage: Usage) -> Cost | None:
-    priced = card.price_of(provider, model, AT)
-    return None if priced is None else priced(usage)
+    return card.price_of(provider, model, AT)(usage)
 
 
 @pytest.mark.requirement("PRICE-1")
@@ -34,6 +34,7 @@ def price(card: RateCard, provider: str, model: str, usage: Usage) -> Cost | Non
         (Usage(1000, 10, cache_read_tokens=400), 600 * 2_500 + 400 * 250 + 10 * 10_000),
         (Usage(1000, 10, cache_write_tokens=400), 600 * 2_500 + 400 * 3_000 + 10 * 10_000),
         (Usage(10, 0, cache_read_tokens=50), 10 * 250),
+        (Usage(10, 0, cache_read_tokens=8, cache_write_tokens=8), 8 * 250 + 2 * 3_000),
         (Usage(0, 0), 0),
     ],
 )
@@ -67,6 +68,7 @@ def test_a_cost_is_never_negative_and_grows_with_output(
 def test_an_unknown_price_is_none_and_a_rate_of_zero_is_a_price() -> None:
     assert price(CARD, "local", "other", Usage(1, 1)) is None
     assert price(CARD, "local", "m", Usage(1, 1)) == Cost("USD", 0, "turnwire.toml")
+    assert [CARD.has_price("local", model) for model in ("other", "m")] == [False, True]
 
 
 @pytest.mark.requirement("PRICE-2")
@@ -107,7 +109,7 @@ def test_a_listed_model_has_its_list_price() -> None:
 )
 def test_what_the_list_does_not_know_has_no_price(provider: str, model: str) -> None:
     assert price(LISTED, provider, model, Usage(1, 1)) is None
-    assert LISTED.is_resolved(provider, model)
+    assert not LISTED.has_price(provider, model)
 
 
 @pytest.mark.requirement("PRICE-3")
@@ -123,3 +125,22 @@ def test_counts_that_contradict_each_other_are_priced_without_an_error() -> None
 def test_the_list_is_not_loaded_before_a_price_is_asked_for() -> None:
     code = "import sys, turnwired.policy.ratecard; sys.exit('genai_prices' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
+
+
+@pytest.mark.requirement("PRICE-3")
+def test_a_card_is_warm_for_the_models_it_was_warmed_for() -> None:
+    card = RateCard(listed={"openai": ListedProvider("openai")})
+    card.warm([("openai", "gpt-5-mini"), ("openai", "no-such-model"), ("unheard-of", "m")])
+    assert {key: found is not None for key, found in card._found.items()} == {
+        ("openai", "gpt-5-mini"): True,
+        ("openai", "no-such-model"): False,
+    }
+
+
+@pytest.mark.requirement("PRICE-3")
+def test_what_is_remembered_of_the_list_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ratecard, "_MAX_FOUND", 2)
+    card = RateCard(listed={"openai": ListedProvider("openai")})
+    card.warm(("openai", f"no-such-model-{number}") for number in range(5))
+    assert len(card._found) == 2
+    assert card.has_price("openai", "gpt-5-mini")

@@ -1,6 +1,6 @@
 """CPU of the ways to call a provider, per request and per delta, in one interleaved run. Not a test.
 
-    TURNWIRE_SHARED=../shared python tests/providers/bench_transport.py [rounds]
+    PYTHONPATH=service TURNWIRE_SHARED=../shared python tests/providers/bench_transport.py [rounds]
 
 Needs the scripted provider of the shared benchmark harness. ``request``: microseconds of CPU for a whole call that
 gives one delta; ``delta``: the same per delta for calls that give 2,000, one network write each; ``1 MB``: milliseconds
@@ -15,7 +15,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -23,7 +25,10 @@ import msgspec
 import openai
 import uvloop
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "service")]
+from turnwired.domain.generation import TextChunk
+from turnwired.providers.openai_chat import OpenAIChatProvider
+from turnwired.providers.port import CallLimits, ModelRequest
+from turnwired.providers.profiles import shipped, with_overrides
 
 Call = Callable[[bytes], Awaitable[int]]
 
@@ -85,7 +90,7 @@ def _openai(base: str, http_client: httpx2.AsyncClient | None) -> tuple[Call, Ca
 
     async def call(body: bytes) -> int:
         reader = Reader()
-        response = await client.post(
+        response: Any = await client.post(  # cast_to decides the type, whatever the signature says
             "/chat/completions",
             cast_to=httpx2.Response,
             content=body,
@@ -111,7 +116,33 @@ def openai_aiohttp(base: str) -> tuple[Call, Callable[[], Awaitable[None]]]:
     return _openai(base, openai.DefaultAioHttpClient())
 
 
-WAYS = {f.__name__: f for f in (floor_aiohttp, floor_httpx2, openai_httpx2, openai_aiohttp)}
+def request_of(body: bytes) -> ModelRequest:
+    """The same request as kept pieces."""
+    decoded = msgspec.json.decode(body)
+    pieces = [msgspec.json.encode(message) for message in decoded["messages"]]
+    return ModelRequest(decoded["model"], pieces, limits=CallLimits(total=600, first_event=60, idle=60))
+
+
+def turnwire(base: str) -> tuple[Call, Callable[[], Awaitable[None]]]:
+    """(b) This service's provider: items out of the same bytes, with limits."""
+    profile = with_overrides(shipped(), {"openai-compatible": {"base_url": base, "base_url_env": ""}})
+    provider = OpenAIChatProvider(profile["openai-compatible"], environ={"OPENAI_API_KEY": "x"})
+    requests: dict[int, ModelRequest] = {}
+
+    async def call(body: bytes) -> int:
+        request = requests.get(len(body)) or requests.setdefault(len(body), request_of(body))
+        spaces = 0
+        async with aclosing(provider.generate(request)) as batches:
+            async for items in batches:
+                for item in items:
+                    if isinstance(item, TextChunk):
+                        spaces += item.text.count(" ")
+        return spaces
+
+    return call, provider.aclose
+
+
+WAYS = {f.__name__: f for f in (floor_aiohttp, floor_httpx2, openai_httpx2, openai_aiohttp, turnwire)}
 
 
 def body_of(model: str, size: int = 0) -> bytes:

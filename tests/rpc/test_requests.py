@@ -7,8 +7,8 @@ from collections.abc import Callable
 import grpc
 import pytest
 from google.rpc import error_details_pb2
-
 from rpc.server import SECONDS, connected, details, prompt
+
 from turnwire.v1 import (
     message_pb2,
     policy_pb2,

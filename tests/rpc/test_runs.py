@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import grpc
 import pytest
+from engine.harness import LIMIT
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-
-from engine.harness import LIMIT
 from rpc.server import SECONDS, Connected, connected, details, prompt
+
 from turnwire.v1 import event_pb2, outcome_pb2, run_pb2, turn_service_pb2
 from turnwired.domain.failure import Reason
-from turnwired.testing.provider import answer, calls, fails
+from turnwired.testing.provider import Step, answer, calls, fails
 from turnwired.tools.port import ToolInvocation
 
 pytestmark = pytest.mark.anyio
 
+Frame = turn_service_pb2.RunTurnResponse | turn_service_pb2.WatchRunResponse
 
-def events_of(frames: list[turn_service_pb2.RunTurnResponse]) -> list[event_pb2.RunEvent]:
+
+def events_of(frames: Sequence[Frame]) -> list[event_pb2.RunEvent]:
     """All events of the frames."""
     return [event for frame in frames for event in frame.events]
 
 
-def outcome_of(frames: list[turn_service_pb2.RunTurnResponse]) -> outcome_pb2.Outcome:
+def outcome_of(frames: Sequence[Frame]) -> outcome_pb2.Outcome:
     """How the run ended."""
     return events_of(frames)[-1].run_finished.outcome
 
@@ -108,8 +112,8 @@ async def test_a_second_turn_of_a_busy_session_is_refused_with_the_active_run_an
 async def test_two_watchers_at_different_points_see_the_same_log() -> None:
     gate = asyncio.Event()
     async with connected([[*answer("one ", "two ")[:2], gate.wait, *answer("three")]]) as c:
-        stream = c.turns.RunTurn(prompt(), timeout=SECONDS)
-        first = await stream.read()
+        stream = aiter(c.turns.RunTurn(prompt(), timeout=SECONDS))
+        first = await anext(stream)
         run_id = first.events[0].run_started.run_id
         frames = [first]
 
@@ -119,7 +123,7 @@ async def test_two_watchers_at_different_points_see_the_same_log() -> None:
 
         early = asyncio.create_task(watch(None))
         while not any(event.HasField("text_delta") for event in events_of(frames)):
-            frames.append(await stream.read())
+            frames.append(await anext(stream))
         middle = event_pb2.Cursor(epoch=1, sequence=frames[-1].through_sequence)
         late = asyncio.create_task(watch(middle))
         gate.set()
@@ -154,12 +158,12 @@ async def _ok(invocation: ToolInvocation) -> str:
 
 @pytest.mark.requirement("RPC-16")
 async def test_cancel_during_a_retry_wait_ends_the_run_without_another_request() -> None:
-    script = [[fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=30.0)], answer("never")]
+    script: list[Sequence[Step]] = [[fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=30.0)], answer("never")]
     async with connected(script) as c:
-        stream = c.turns.RunTurn(prompt(), timeout=SECONDS)
-        frames = []
+        stream = aiter(c.turns.RunTurn(prompt(), timeout=SECONDS))
+        frames: list[Frame] = []
         while not any(event.HasField("iteration_retry_scheduled") for event in events_of(frames)):
-            frames.append(await stream.read())
+            frames.append(await anext(stream))
         run_id = events_of(frames)[0].run_started.run_id
         for _ in range(2):  # idempotent
             await c.turns.CancelRun(turn_service_pb2.CancelRunRequest(run_id=run_id, comment="enough"), timeout=SECONDS)
@@ -180,12 +184,13 @@ async def test_a_cut_stream_cancels_a_stateless_run_unless_it_may_go_on(policy: 
             request.on_disconnect = turn_service_pb2.ON_DISCONNECT_CONTINUE
         if policy == "session":
             request.turn.session_id = "s"
-        stream = c.turns.RunTurn(request, timeout=SECONDS)
-        frame = await stream.read()
+        call = c.turns.RunTurn(request, timeout=SECONDS)
+        stream = aiter(call)
+        frame = await anext(stream)
         run_id = frame.events[0].run_started.run_id
         while not any(event.HasField("text_delta") for event in frame.events):
-            frame = await stream.read()
-        stream.cancel()
+            frame = await anext(stream)
+        call.cancel()
         if policy != "default":
             gate.set()
         done = await settled(c, run_id)
@@ -201,8 +206,8 @@ async def test_a_cut_stream_cancels_a_stateless_run_unless_it_may_go_on(policy: 
 @pytest.mark.requirement("RPC-18")
 async def test_the_deadline_of_the_call_is_a_limit_of_the_run_and_not_an_error() -> None:
     async with connected([calls(("endless", "{}"))], {"endless": endless}) as c:
-        stream = c.turns.RunTurn(prompt(), timeout=0.5)
-        first = await stream.read()
+        stream = aiter(c.turns.RunTurn(prompt(), timeout=0.5))
+        first = await anext(stream)
         run_id = first.events[0].run_started.run_id
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             async for _ in stream:
@@ -240,12 +245,13 @@ async def test_runs_are_listed_newest_first_in_pages_and_by_label() -> None:
 @pytest.mark.requirement("RPC-20")
 async def test_health_and_reflection_are_on() -> None:
     async with connected([]) as c:
-        health = health_pb2_grpc.HealthStub(c.channel)
+        health: Any = health_pb2_grpc.HealthStub(c.channel)
         for name in ("", "turnwire.v1.TurnService"):
             answer_ = await health.Check(health_pb2.HealthCheckRequest(service=name), timeout=SECONDS)
             assert answer_.status == health_pb2.HealthCheckResponse.SERVING
-        reflection = reflection_pb2_grpc.ServerReflectionStub(c.channel)
-        call = reflection.ServerReflectionInfo(
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub
+        reflection = stub(c.channel)
+        call: Any = reflection.ServerReflectionInfo(
             iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=SECONDS
         )
         services = [service.name async for reply in call for service in reply.list_services_response.service]
@@ -256,9 +262,9 @@ async def test_health_and_reflection_are_on() -> None:
 @pytest.mark.parametrize("size", [1, 3])
 async def test_a_stopping_server_refuses_new_runs_and_settles_those_in_flight(size: int) -> None:
     async with connected([calls(("endless", "{}"))] * size, {"endless": endless}) as c:
-        streams = [c.turns.RunTurn(prompt(), timeout=SECONDS) for _ in range(size)]
+        streams = [aiter(c.turns.RunTurn(prompt(), timeout=SECONDS)) for _ in range(size)]
         for stream in streams:
-            await stream.read()
+            await anext(stream)
         stopping = asyncio.create_task(c.world.engine.stop(0.05))
         while not c.world.engine.stopping:
             await asyncio.sleep(0)

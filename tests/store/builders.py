@@ -46,9 +46,7 @@ def new_run(
 def row(run_id: str, row_no: int, *, epoch: int = 1, events: int = 2, body: bytes | None = None) -> LogRow:
     """The nth row of a log whose rows hold ``events`` events each."""
     first = (row_no - 1) * events + 1
-    return LogRow(
-        run_id, row_no, epoch, first, first + events - 1, body or f"row {row_no}".encode(), b"facts"
-    )
+    return LogRow(run_id, row_no, epoch, first, first + events - 1, body or f"row {row_no}".encode(), b"facts")
 
 
 def settlement(*messages: StoredMessage, time_ns: int = 9) -> Settlement:

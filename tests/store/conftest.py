@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
 from turnwired.store.sqlite import SqliteStore

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from store.builders import make_run, message, new_run, row, settlement
+
 from turnwired.domain.errors import Conflict, Fenced, InvalidRequest, StoreError, StoreUnavailable
 from turnwired.domain.failure import Reason
 from turnwired.domain.run import RunState
@@ -16,9 +17,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.requirement("STORE-1")
 async def test_a_created_run_reads_back_as_it_was_asked_for(store: Store) -> None:
-    new = new_run(
-        "run_1", session_id="s", time_ns=5, labels={"team": "a"}, agent_id="helper", parent_run_id="run_0"
-    )
+    new = new_run("run_1", session_id="s", time_ns=5, labels={"team": "a"}, agent_id="helper", parent_run_id="run_0")
     created = await store.create_run(new)
     assert not created.existing
     run = created.run
@@ -364,7 +363,9 @@ async def test_runs_are_listed_by_any_combination_of_filters(
 
 
 @pytest.mark.requirement("STORE-8")
-@pytest.mark.parametrize("token", ["x", "=", "aGVsbG8", "LTE6cnVu", "MTo", "OnJ1bg", "\ud800", "MTIzNDU2Nzg5MDEyMzQ1Njc4OTA6cg"])
+@pytest.mark.parametrize(
+    "token", ["x", "=", "aGVsbG8", "LTE6cnVu", "MTo", "OnJ1bg", "\ud800", "MTIzNDU2Nzg5MDEyMzQ1Njc4OTA6cg"]
+)
 async def test_a_page_token_of_no_list_is_an_invalid_request(store: Store, token: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
         await store.list_runs(RunFilter("default"), 10, token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +18,10 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 REMOTE_PARENT = 0x200
+
+# The generated code has no types.
+_serve_traces: Callable[[Any, grpc.Server], None] = trace_service_pb2_grpc.add_TraceServiceServicer_to_server
+_serve_metrics: Callable[[Any, grpc.Server], None] = metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server
 
 Value = str | bool | int | float | list[Any] | None
 
@@ -81,6 +85,7 @@ class Collector:
 
     def __init__(self) -> None:
         self.endpoint = ""
+        self.spans_came = threading.Event()
         self.traces: list[trace_service_pb2.ExportTraceServiceRequest] = []
         self.metric_requests: list[metrics_service_pb2.ExportMetricsServiceRequest] = []
 
@@ -130,6 +135,7 @@ class _Traces(trace_service_pb2_grpc.TraceServiceServicer):
 
     def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
         self._collector.traces.append(request)
+        self._collector.spans_came.set()
         return trace_service_pb2.ExportTraceServiceResponse()
 
 
@@ -147,8 +153,8 @@ def running_collector() -> Iterator[Collector]:
     """A collector on a free port of the loopback interface."""
     collector = Collector()
     server = grpc.server(futures.ThreadPoolExecutor(2))
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(_Traces(collector), server)
-    metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(_Metrics(collector), server)
+    _serve_traces(_Traces(collector), server)
+    _serve_metrics(_Metrics(collector), server)
     port = server.add_insecure_port("127.0.0.1:0")
     collector.endpoint = f"http://127.0.0.1:{port}"
     server.start()
@@ -170,7 +176,7 @@ def hanging_collector() -> Iterator[tuple[str, threading.Event]]:
             return trace_service_pb2.ExportTraceServiceResponse()
 
     server = grpc.server(futures.ThreadPoolExecutor(2))
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(Hanging(), server)
+    _serve_traces(Hanging(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from telemetry.collector import Collector, running_collector
+
 from turnwired.telemetry.otel import OtelTelemetry
 from turnwired.telemetry.settings import TelemetrySettings
 

@@ -134,9 +134,7 @@ def run_with_tools(driver: Driver) -> None:
     mcp = driver.telemetry.mcp
     with (
         driver.run.in_tool("call-1"),
-        mcp.operation(
-            "tools/call", tool="get_forecast", protocol_version="2025-11-25", transport="pipe"
-        ) as operation,
+        mcp.operation("tools/call", tool="get_forecast", protocol_version="2025-11-25", transport="pipe") as operation,
     ):
         operation.request_id("3")
     failed = failure(Reason.TOOL_FAILED, phase=FailurePhase.TOOL)
@@ -150,7 +148,5 @@ def run_with_tools(driver: Driver) -> None:
 def discover(telemetry: Telemetry) -> None:
     """An MCP server is started, as it is at boot, outside any run."""
     for number, method in enumerate(("initialize", "tools/list"), 1):
-        with telemetry.mcp.operation(
-            method, tool=None, protocol_version="2025-11-25", transport="pipe"
-        ) as operation:
+        with telemetry.mcp.operation(method, tool=None, protocol_version="2025-11-25", transport="pipe") as operation:
             operation.request_id(str(number))

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from telemetry.collector import Collector
 from telemetry.script import Driver, discover, failure, info, run_with_tools
+
 from turnwired.domain.failure import Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.outcome import OutcomeKind
@@ -37,17 +37,13 @@ def _everything(telemetry: OtelTelemetry) -> None:
     call = telemetry.rpc.call_started("turnwire.v1.TurnService/RunTurn", {})
     failed = Driver(telemetry, info(call.headers))
     failed.start_iteration(1)
-    failed.finish_iteration(
-        1, FinishReason.ERROR, failed=failure(Reason.PROVIDER_NETWORK), first_ns=None, chunks=0
-    )
+    failed.finish_iteration(1, FinishReason.ERROR, failed=failure(Reason.PROVIDER_NETWORK), first_ns=None, chunks=0)
     failed.finish_run(OutcomeKind.ERRORED, failure(Reason.PROVIDER_NETWORK))
     call.ended("CANCELLED")
     for code in ("NOT_FOUND", "INTERNAL", "DEADLINE_EXCEEDED", "UNAVAILABLE"):
         telemetry.rpc.call_started("turnwire.v1.TurnService/GetRun", {}).ended(code)
     telemetry.rpc.unknown_method("turnwire.v9.Nothing/Here")
-    with telemetry.mcp.operation(
-        "tools/list", tool=None, protocol_version="2025-11-25", transport="tcp"
-    ) as operation:
+    with telemetry.mcp.operation("tools/list", tool=None, protocol_version="2025-11-25", transport="tcp") as operation:
         operation.request_id("9")
         operation.failed("-32603")
 

@@ -47,9 +47,7 @@ class RunView:
         match event:
             case RunStarted():
                 tools = f", {len(event.tool_names)} tools" if event.tool_names else ""
-                self._line(
-                    Text(f"run {event.run_id}  {event.model.provider}/{event.model.model}{tools}", style="dim")
-                )
+                self._line(Text(f"run {event.run_id}  {event.model.provider}/{event.model.model}{tools}", style="dim"))
             case TextDelta():
                 self._write(event.text)
             case ReasoningDelta():

@@ -16,7 +16,7 @@ from turnwired.config.model import (
     TelemetryConfig,
     ToolsConfig,
 )
-from turnwired.config.translate import agents_of, ceiling_of, policy_layer_of, rate_card_of
+from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -32,6 +32,7 @@ __all__ = [
     "ToolsConfig",
     "agents_of",
     "ceiling_of",
+    "default_model_of",
     "load_config",
     "policy_layer_of",
     "rate_card_of",

@@ -110,12 +110,17 @@ def parse_listen(text: str) -> ListenAddress:
 
 
 class ServerConfig(_Section):
-    """The gRPC server. ``grace_seconds``: how long runs in flight may go on after SIGTERM before they are cancelled."""
+    """The gRPC server.
+
+    ``grace_seconds``: how long runs in flight may go on after SIGTERM before they are cancelled. ``heartbeat_seconds``:
+    after so much silence an empty frame is sent on a stream.
+    """
 
     insecure_listen: bool = False
     listen: str = "127.0.0.1:7443"
     grace_seconds: float = Field(default=10.0, ge=0, le=3600)
-    max_active_runs: int = Field(default=256, ge=1, le=1_000_000)
+    max_active_runs: int = Field(default=2000, ge=1, le=1_000_000)
+    heartbeat_seconds: float = Field(default=15.0, ge=1, le=600)
     reflection: bool = True
 
     @field_validator("listen")

@@ -27,6 +27,14 @@ def agents_of(config: Config) -> dict[str, Agent]:
     }
 
 
+def default_model_of(config: Config) -> ModelSelection:
+    """The model of agents and requests that name none; where no provider names its models, the first agent's."""
+    named = (agent.model for agent in config.agents.values() if agent.model is not None)
+    selection = _selection(config.default_model() or next(named, None))
+    assert selection is not None, "validation asks each agent for a model when there is no default"
+    return selection
+
+
 def policy_layer_of(config: Config) -> Layer:
     """The deployment's layer of policy; its ref is the file."""
     return Layer(PolicyLayer.DEPLOYMENT, config.source, config.policy)

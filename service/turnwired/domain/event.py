@@ -17,7 +17,6 @@ from turnwired.domain.tool import ToolRef
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage
 
-
 # --- deltas: sent at once, stored in batches -------------------------------------------------------------------
 
 
@@ -106,7 +105,7 @@ class IterationFinished:
 
 @dataclass(frozen=True, slots=True)
 class IterationRetryScheduled:
-    """A model call failed before any output and will be tried again after ``delay_ns``. Its usage counts, where told."""
+    """A model call failed before any output and is tried again after ``delay_ns``. Its usage counts, where told."""
 
     attempt: int
     delay_ns: int

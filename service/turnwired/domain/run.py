@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from turnwired.domain.model import ModelSelection, TraceContext
 from turnwired.domain.message import Message
+from turnwired.domain.model import ModelSelection, TraceContext
 from turnwired.domain.outcome import Outcome
 from turnwired.domain.policy import Policy
 from turnwired.domain.tool import ToolSelection

@@ -275,9 +275,7 @@ class Execution:
     def _resolve(self, effect: ResolveTool) -> ToolResolved:
         view = self._prepared.view
         assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
-        checked = view.check(
-            effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation
-        )
+        checked = view.check(effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation)
         self._checked[effect.call_id] = checked
         return ToolResolved(effect.call_id, checked.tool, checked.failure)
 
@@ -295,6 +293,7 @@ class Execution:
                     reads += 1
                     if first is None and items:
                         first = time.monotonic_ns() - started
+                        telemetry.output_began(iteration)
                     for item in items:
                         if type(item) is ResponseIdentified:
                             telemetry.response_identified(iteration, item.response_id, item.model)

@@ -112,9 +112,7 @@ class Follower:
 
     async def _from_store(self, until: int) -> None:
         log = self._log
-        await send_stored(
-            self._store, log.run_id, self._place, self._level, self._send, until=until, last=log.visible
-        )
+        await send_stored(self._store, log.run_id, self._place, self._level, self._send, until=until, last=log.visible)
 
     def _frame(self, records: Sequence[bytes]) -> bytes:
         place = self._place
@@ -147,4 +145,3 @@ async def send_stored(
         rewind, place.rewind = place.rewind, None
         if records or rewind is not None:
             await send(frame(records, place.epoch, sequence, max(last, sequence), rewind))
-

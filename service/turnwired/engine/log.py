@@ -232,7 +232,7 @@ class RunLog:
         return self._base
 
     def read(self, after: int, level: Visibility, max_bytes: int) -> tuple[Sequence[bytes], int]:
-        """Visible records after ``after`` that are for a stream of ``level``, and the sequence through which that is all.
+        """Visible records after ``after`` for a stream of ``level``, and the sequence through which that is all.
 
         ``after`` must not be older than ``oldest() - 1``.
         """

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from turnwired.codec.message import decode_message
 from turnwired.context.prompt import EncodedMessages, Prompt
-from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, StoreError, TurnwireError
+from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, StoreError, ToolError, TurnwireError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
@@ -87,10 +87,14 @@ class Preparer:
     def model(self, agent: Agent, asked: ModelSelection | None) -> tuple[ModelSelection, ModelProvider]:
         """The model to call and its provider. Raises InvalidRequest for a provider that is not configured."""
         default = agent.model or self._wiring.default_model
-        model = default if asked is None else replace(
-            asked,
-            provider=asked.provider or default.provider,
-            model=asked.model or (default.model if asked.provider in ("", default.provider) else ""),
+        model = (
+            default
+            if asked is None
+            else replace(
+                asked,
+                provider=asked.provider or default.provider,
+                model=asked.model or (default.model if asked.provider in ("", default.provider) else ""),
+            )
         )
         provider = self._wiring.providers.get(model.provider)
         if provider is None:
@@ -135,6 +139,8 @@ class Preparer:
             failure = _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
             failure = _failure(Reason.STORE_UNAVAILABLE, f"The session's history could not be read: {error}")
+        except ToolError as error:
+            failure = replace(error.failure, phase=FailurePhase.PREPARATION)
         except TurnwireError as error:
             failure = _failure(Reason.INTERNAL, str(error))
         info = resolved.provider.info

@@ -63,9 +63,7 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
         if isinstance(logged.event, RunStarted):
             run = replace(run, model=logged.event.model, trace_context=logged.event.trace_context)
     last = events[-1].sequence if events else 0
-    log = RunLog(
-        stored.run_id, store, epoch=stored.epoch, row_no=stored.last_row_no, last_sequence=last
-    )
+    log = RunLog(stored.run_id, store, epoch=stored.epoch, row_no=stored.last_row_no, last_sequence=last)
     fold = TraceFold()
     for logged in events:
         fold.add(logged)

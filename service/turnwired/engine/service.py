@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import anyio
 import anyio.abc
@@ -74,7 +75,7 @@ class Engine:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._stopping = False
 
-    async def __aenter__(self) -> Engine:
+    async def __aenter__(self) -> Self:
         restarted = Failure(
             FailurePhase.SETTLEMENT,
             Reason.SERVER_RESTARTED,
@@ -99,7 +100,9 @@ class Engine:
     async def start_turn(self, spec: TurnSpec, parent_headers: Mapping[str, str] | None = None) -> Accepted:
         """Accept a turn durably and start its run. Raises RequestError or StoreError; then nothing was started."""
         if self._stopping or self._tasks is None:
-            raise Unavailable(Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0)
+            raise Unavailable(
+                Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0
+            )
         if len(self._live) >= self._wiring.config.max_active_runs:
             raise Unavailable(
                 Reason.OVERLOADED,
@@ -180,7 +183,9 @@ class Engine:
             if stored is not None:
                 await settle_orphan(self._store, stored, failure)
         except StoreError as store_error:
-            logger.error("run %s: could not be settled (%s); it will be at the next start", live.run.run_id, store_error)
+            logger.error(
+                "run %s: could not be settled (%s); it will be at the next start", live.run.run_id, store_error
+            )
         live.log.failure = live.log.failure or Fenced("the run was ended from its stored log")
         live.log.wake()
 

@@ -1,14 +1,14 @@
 """What usage costs: prices by (provider, model), the configured ones first, then the public list of ``genai-prices``.
 
 An unknown price is None: said, never guessed. Own hardware, the embedded local model too, has no price unless a rate
-is configured for it; a rate of 0 is a price. Loading the public list takes 0.5 to 1 s, so ``resolve`` belongs in a
-thread, once per model; the prices it gives are pure functions of usage that cost 8 us (configured) or 100 us (public
-list), once per iteration. Nothing here opens a connection.
+is configured for it; a rate of 0 is a price. Loading the public list takes 0.5 to 1 s, so ``warm`` belongs in a thread
+at the start; the prices are pure functions of usage that cost 5 us (configured) or 100 us (public list), once per
+iteration. Nothing here opens a connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -22,6 +22,7 @@ DatedPrice = Callable[[Usage, datetime], Cost | None]
 """The same for a moment: list prices change with the date, and a few with the time of day."""
 
 PUBLIC_LIST = "genai-prices"
+_MAX_FOUND = 1024
 _NANOS = Decimal(10**9)
 _PER_MILLION_TO_NANOS = Decimal(1_000)  # 1 unit of money per million tokens is 1,000 nanos per token
 
@@ -67,28 +68,45 @@ class RateCard:
     rates: Mapping[tuple[str, str], Rate] = field(default_factory=dict[tuple[str, str], Rate])
     listed: Mapping[str, ListedProvider] = field(default_factory=dict[str, ListedProvider])
     name: str = "configured"
-    _resolved: dict[tuple[str, str], DatedPrice | None] = field(
-        default_factory=dict[tuple[str, str], DatedPrice | None]
-    )
+    _found: dict[tuple[str, str], DatedPrice | None] = field(default_factory=dict[tuple[str, str], DatedPrice | None])
 
-    def is_resolved(self, provider: str, model: str) -> bool:
-        """True when ``price_of`` for this model blocks nobody."""
-        return (provider, model) in self.rates or provider not in self.listed or (provider, model) in self._resolved
+    def warm(self, models: Iterable[tuple[str, str]]) -> None:
+        """Find the prices of these (provider, model) pairs beforehand. Takes up to a second: call it in a thread."""
+        for provider, model in models:
+            self._dated(provider, model)
 
-    def resolve(self, provider: str, model: str) -> None:
-        """Find the price of a model. May read a large module from disk: call it in a thread."""
-        if not self.is_resolved(provider, model):
-            self._resolved[provider, model] = _listed_price(self.listed[provider], model)
+    def has_price(self, provider: str, model: str) -> bool:
+        """Whether usage of this model can be priced at all: what a cost budget needs to know before the run."""
+        return (provider, model) in self.rates or self._dated(provider, model) is not None
 
-    def price_of(self, provider: str, model: str, at: datetime) -> Price | None:
-        """The price of one model for usage at a moment, or None when it has none. The result is pure."""
+    def price_of(self, provider: str, model: str, at: datetime) -> Price:
+        """The price of one model for usage at a moment: pure, and None for all usage when the model has no price.
+
+        Blocks nobody; a model that was not warmed is looked up when its first usage is priced.
+        """
         rate = self.rates.get((provider, model))
         if rate is not None:
             name = self.name
             return lambda usage: rate.price(usage, name)
-        self.resolve(provider, model)
-        dated = self._resolved.get((provider, model))
-        return None if dated is None else lambda usage: dated(usage, at)
+
+        def price(usage: Usage) -> Cost | None:
+            dated = self._dated(provider, model)
+            return None if dated is None else dated(usage, at)
+
+        return price
+
+    def _dated(self, provider: str, model: str) -> DatedPrice | None:
+        """The listed price of a model, found once. Two threads that find it at once find the same."""
+        listed = self.listed.get(provider)
+        key = (provider, model)
+        if listed is None or key in self.rates:
+            return None
+        if key in self._found:
+            return self._found[key]
+        found = _listed_price(listed, model)
+        if len(self._found) < _MAX_FOUND:  # callers name models as they like
+            self._found[key] = found
+        return found
 
 
 def _split_input(usage: Usage) -> tuple[int, int, int]:

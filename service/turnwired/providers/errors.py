@@ -19,6 +19,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 MAX_RETRY_AFTER = 24 * 3600.0
 _EPOCH_SECONDS = 1e9
 _EPOCH_MILLISECONDS = 1e12
+_KEY_PIECE = 6
 _SAFE_TOKEN = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,80}")
 
 
@@ -96,6 +97,17 @@ def _rule(
     return _Rule(kind, frozenset(words.split()), frozenset(statuses), pattern, frozenset(only))
 
 
+_OVERFLOW = "|".join(
+    (
+        r"max(imum)? context",
+        r"available context size",
+        r"context (window|limit|length) (is |was )?exceeded",
+        r"exceed\w* (the )?(model'?s )?context",
+        r"prompt (is )?too long",
+        r"total length of all messages is too long",
+    )
+)
+
 # The first match counts. Words are codes and types in lower case.
 _RULES = (
     _rule(ErrorKind.RATE_LIMIT, "rate_limit_exceeded rate_limit_error ratelimitreached too_many_requests"),
@@ -107,8 +119,7 @@ _RULES = (
     ),
     _rule(
         ErrorKind.CONTEXT_OVERFLOW,
-        text=r"maximum context length|available context size|max(imum)? context|context (window|limit|length) (is |was )?"
-        r"exceeded|exceed\w* (the )?(model'?s )?context|prompt (is )?too long|total length of all messages is too long",
+        text=_OVERFLOW,
         only=(200, 400, 422, 500),
     ),
     _rule(
@@ -309,9 +320,8 @@ def _number(text: str | None) -> float | None:
 
 def _safe(word: str, secret: str) -> str:
     """A provider's own word, when it looks like an identifier and cannot be a piece of text or of the key."""
-    if not _SAFE_TOKEN.fullmatch(word) or (secret and (secret in word or word in secret)):
-        return ""
-    return word
+    shows_key = bool(secret) and (secret in word or (len(word) >= _KEY_PIECE and word in secret))
+    return word if _SAFE_TOKEN.fullmatch(word) and not shows_key else ""
 
 
 def _sentence(template: str, context: CallContext) -> str:

@@ -31,9 +31,11 @@ class Liveness:
 
     __slots__ = ("_due", "_end", "_expire", "_limits", "_loop", "_reading", "_timer", "limit", "reached")
 
-    def __init__(self, limits: CallLimits, expire: Callable[[], None]) -> None:
+    def __init__(
+        self, limits: CallLimits, expire: Callable[[], None], loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
         """``expire`` is called at most once, while a read waits; it must make that read fail."""
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop or asyncio.get_running_loop()
         self._limits = limits
         self._expire = expire
         self._reading = False

@@ -15,13 +15,14 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
+from turnwired.providers import openai_chat_json as json_mode
 from turnwired.providers import openai_chat_messages as messages
 from turnwired.providers.credentials import KeySource, key_source
 from turnwired.providers.errors import CallContext, provider_failure
 from turnwired.providers.openai_chat_parser import ChatParser
 from turnwired.providers.openai_chat_request import encode_body
 from turnwired.providers.port import ModelRequest, ProviderInfo
-from turnwired.providers.profiles import Profile, host_and_port
+from turnwired.providers.profiles import Profile, ToolCalling, host_and_port
 from turnwired.providers.transport import Exchange, HttpTransport
 
 
@@ -35,11 +36,12 @@ class OpenAIChatProvider:
         transport: HttpTransport | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """``keys``: by default the source that the profile names. ``transport`` may be shared; it is closed with this."""
+        """``keys``: by default the source that the profile names. ``transport`` is closed with the provider."""
         self._profile = profile
         self._keys = keys or key_source(profile, environ)
         self._transport = transport or HttpTransport()
         self._environ = environ
+        self._json_mode = profile.tool_calling is ToolCalling.JSON_SCHEMA
 
     def __repr__(self) -> str:
         return f"OpenAIChatProvider({self._profile.name!r})"
@@ -58,12 +60,13 @@ class OpenAIChatProvider:
         )
 
     def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
-        """The system message."""
-        return messages.encode_system(blocks)
+        """The system message; it explains the tools where the model does not know calls by itself."""
+        return json_mode.encode_system(blocks, tools) if self._json_mode else messages.encode_system(blocks)
 
     def encode_message(self, message: Message) -> bytes:
         """One message as JSON objects joined by commas. Raises InvalidRequest."""
-        return messages.encode_message(message, self._profile)
+        encode = json_mode.encode_message if self._json_mode else messages.encode_message
+        return encode(message, self._profile)
 
     def encode_tools(self, tools: Sequence[Tool]) -> bytes:
         """The tools array."""
@@ -99,7 +102,7 @@ class OpenAIChatProvider:
             body=encode_body(request, profile),
             limits=request.limits,
             context=CallContext(profile.name, request.model, self._keys.hint, f"{host}:{port}", key),
-            parser=ChatParser,
+            parser=json_mode.JsonToolParser if self._json_mode else ChatParser,
         )
 
     def _headers(self, key: str, extra: Mapping[str, str]) -> dict[str, str]:

@@ -70,10 +70,10 @@ def usage_of(raw: dict[str, Any]) -> Usage:
     completion = _dict(raw.get("completion_tokens_details"))
     input_tokens, output_tokens = _count(raw.get("prompt_tokens")), _count(raw.get("completion_tokens"))
     reasoning = _first(completion.get("reasoning_tokens"), raw.get("reasoning_tokens"))
-    if reasoning and input_tokens is not None and output_tokens is not None:
-        # xAI does not count reasoning as completion; only the total gives it away.
-        if _count(raw.get("total_tokens")) == input_tokens + output_tokens + reasoning:
-            output_tokens += reasoning
+    # xAI does not count reasoning as completion; only the total gives it away.
+    total = (input_tokens or 0) + (output_tokens or 0) + (reasoning or 0)
+    if reasoning and output_tokens is not None and _count(raw.get("total_tokens")) == total:
+        output_tokens += reasoning
     return Usage(
         input_tokens,
         output_tokens,

@@ -56,7 +56,7 @@ def encode_message(message: Message, profile: Profile) -> bytes:
     """
     match message.role:
         case Role.SYSTEM:
-            return encode_system([_plain_text(part) for part in message.parts])
+            return encode_system([plain_text(part) for part in message.parts])
         case Role.USER:
             return _user(message, profile)
         case Role.ASSISTANT:
@@ -122,10 +122,10 @@ def _user_part(part: Part, profile: Profile) -> dict[str, Any]:
     match part.content:
         case Blob() as blob if blob.media_type.startswith("image/"):
             if not profile.images:
-                raise _refused(part, f"provider {profile.name} takes no images")
+                raise refused(part, f"provider {profile.name} takes no images")
             return _image(blob)
         case _:
-            return {"type": "text", "text": _plain_text(part)}
+            return {"type": "text", "text": plain_text(part)}
 
 
 def _image(blob: Blob) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _image(blob: Blob) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _plain_text(part: Part) -> str:
+def plain_text(part: Part) -> str:
     """Content that can be given as text."""
     match part.content:
         case Text(text):
@@ -147,13 +147,13 @@ def _plain_text(part: Part) -> str:
         case Blob(media_type, data) if data and (media_type.startswith("text/") or media_type == "application/json"):
             return data.decode(errors="replace")
         case Blob(media_type):
-            raise _refused(part, f"content of type {media_type or 'unknown'} cannot be sent over chat completions")
+            raise refused(part, f"content of type {media_type or 'unknown'} cannot be sent over chat completions")
         case AttachmentRef():
-            raise _refused(part, "the attachment was not resolved to its content")
+            raise refused(part, "the attachment was not resolved to its content")
         case OpaqueBlock(kind):
-            raise _refused(part, f"a block of kind {kind} cannot be sent over chat completions")
+            raise refused(part, f"a block of kind {kind} cannot be sent over chat completions")
         case Reasoning() | ToolCall() | ToolResult():
-            raise _refused(part, f"a message of this role cannot have a {type(part.content).__name__}")
+            raise refused(part, f"a message of this role cannot have a {type(part.content).__name__}")
 
 
 def _assistant(message: Message, profile: Profile) -> bytes:
@@ -168,7 +168,7 @@ def _assistant(message: Message, profile: Profile) -> bytes:
                 function = {"name": tool.routed_name, "arguments": arguments_object(arguments)}
                 calls.append({"id": call_id(our_id, profile.call_ids), "type": "function", "function": function})
             case _:
-                texts.append(_plain_text(part))
+                texts.append(plain_text(part))
     text = "".join(texts)
     if not text and not calls:
         return b""
@@ -186,7 +186,7 @@ def _tool_results(message: Message, profile: Profile) -> bytes:
     images: list[dict[str, Any]] = []
     for part in message.parts:
         if not isinstance(part.content, ToolResult):
-            raise _refused(part, f"a tool message cannot have a {type(part.content).__name__}")
+            raise refused(part, f"a tool message cannot have a {type(part.content).__name__}")
         text, found = result_text(part.content, images=profile.images)
         our_id = call_id(part.content.call_id, profile.call_ids)
         encoded.append(_json({"role": "tool", "tool_call_id": our_id, "content": text}))
@@ -201,27 +201,39 @@ def result_text(result: ToolResult, *, images: bool) -> tuple[str, list[dict[str
 
     What cannot be given is named instead: a tool that returns a picture must not end the run of a blind model.
     """
+    found = [
+        _image(part.content)
+        for part in result.content
+        if images and isinstance(part.content, Blob) and part.content.media_type.startswith("image/")
+    ]
     lines: list[str] = []
-    found: list[dict[str, Any]] = []
     if intro := _STATUS[result.status]:
         lines.append(f"{intro}: {result.failure.message}" if result.failure else f"{intro}.")
+    lines.append(result_content(result, images=images))
+    text = "\n".join(line for line in lines if line)
+    return text or ("(see the image below)" if found else _NO_OUTPUT), found
+
+
+def result_content(result: ToolResult, *, images: bool = False) -> str:
+    """What a result holds, as text. ``images``: leave them out, since they are given as such."""
+    lines: list[str] = []
     for part in result.content:
         match part.content:
-            case Blob() as blob if images and blob.media_type.startswith("image/"):
-                found.append(_image(blob))
+            case Blob(media_type) if images and media_type.startswith("image/"):
+                pass
             case OpaqueBlock(_, value_json):
                 lines.append(value_json)
             case Blob(media_type, data) if not media_type.startswith("text/") and media_type != "application/json":
                 lines.append(f"({len(data)} bytes of type {media_type or 'unknown'}, which this model cannot be shown)")
             case _:
-                lines.append(_plain_text(part))
+                lines.append(plain_text(part))
     if not result.content and result.structured_json is not None:
         lines.append(result.structured_json)
-    text = "\n".join(line for line in lines if line)
-    return text or ("(see the image below)" if found else _NO_OUTPUT), found
+    return "\n".join(line for line in lines if line)
 
 
-def _refused(part: Part, why: str) -> InvalidRequest:
+def refused(part: Part, why: str) -> InvalidRequest:
+    """The error for a part that the wire has no place for."""
     return InvalidRequest([FieldViolation(f"parts[{part.part_id}]", why)])
 
 

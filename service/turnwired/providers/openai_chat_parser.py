@@ -11,10 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from turnwired.domain.errors import ProviderError
-from turnwired.domain.failure import Failure
+from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason, GenerationStopped, ModelItem, ResponseIdentified
 from turnwired.providers.batch import BatchBuilder, PartKind
-from turnwired.providers.errors import WireError, protocol_error
+from turnwired.providers.errors import WireError, protocol_error, provider_failure
 from turnwired.providers.openai_chat_calls import CallTracker
 from turnwired.providers.openai_chat_fields import (
     dumps,
@@ -204,7 +204,9 @@ class ChatParser:
         elif isinstance(value, list) and value:
             self._fail(wire_error(value, self._status))
         elif body[:1] == b"<":
-            self._fail(WireError(502, message=body[:2000].decode(errors="replace")))
+            raise provider_failure(
+                Reason.PROVIDER_PROTOCOL_ERROR, "The provider sent a web page instead of an answer: check the base URL."
+            )
         else:
             raise protocol_error("The provider sent a body that is no JSON, or only a part of one.")
 

@@ -12,6 +12,7 @@ import msgspec
 from turnwired.domain.failure import Reason
 from turnwired.domain.tool import ToolChoiceMode
 from turnwired.providers.errors import provider_failure
+from turnwired.providers.openai_chat_json import response_format
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile, ToolCalling
 
@@ -44,8 +45,7 @@ def encode_body(request: ModelRequest, profile: Profile) -> bytes:
         if not profile.reasoning_effort_field:
             raise _unsupported(profile, "a reasoning effort")
         fields[profile.reasoning_effort_field] = request.reasoning_effort
-    if request.tools:
-        fields.update(_tool_fields(request, profile))
+    fields.update(_tool_fields(request, profile))
     if reserved := sorted(_RESERVED & request.provider_options.keys()):
         raise provider_failure(
             Reason.OPTION_NOT_SUPPORTED,
@@ -53,20 +53,18 @@ def encode_body(request: ModelRequest, profile: Profile) -> bytes:
             origin=profile.name,
         )
     fields.update(request.provider_options)
-    pieces = [
-        b'{"model":',
-        msgspec.json.encode(request.model),
-        b',"messages":[',
-        b",".join([piece for piece in request.messages if piece]),
-        b"],",
-        msgspec.json.encode(fields)[1:],
-    ]
-    return b"".join(pieces)
+    kept = [piece for piece in request.messages if piece] or [b""]
+    # One join: a second copy of a megabyte costs as much as sending it.
+    kept[0] = b'{"model":' + msgspec.json.encode(request.model) + b',"messages":[' + kept[0]
+    kept[-1] += b"]," + msgspec.json.encode(fields)[1:]
+    return b",".join(kept)
 
 
 def _tool_fields(request: ModelRequest, profile: Profile) -> dict[str, Any]:
     match profile.tool_calling:
         case ToolCalling.NATIVE:
+            if not request.tools:
+                return {}
             fields: dict[str, Any] = {"tools": msgspec.Raw(request.tools)}
             choice = _tool_choice(request, profile)
             if choice is not None:
@@ -75,12 +73,11 @@ def _tool_fields(request: ModelRequest, profile: Profile) -> dict[str, Any]:
                 fields["parallel_tool_calls"] = request.parallel_tool_calls
             return fields
         case ToolCalling.JSON_SCHEMA:
-            if request.tool_choice.mode is ToolChoiceMode.NONE:
-                return {}
-            _tool_choice(request, profile)
-            if "response_format" in request.provider_options:
+            if "response_format" not in request.provider_options:
+                return {"response_format": response_format(request)}
+            if request.tools:
                 raise _unsupported(profile, "a response format beside tools")
-            return {"response_format": msgspec.Raw(request.tools)}
+            return {}
 
 
 def _tool_choice(request: ModelRequest, profile: Profile) -> str | dict[str, Any] | None:

@@ -42,13 +42,14 @@ class CallIdForm(StrEnum):
 class Profile:
     """One provider.
 
-    name: as agents name it. ``base_url``: without a trailing slash; ``base_url_env`` names a variable that overrides it.
+    ``name``: as agents name it. ``base_url``: of the API; ``base_url_env`` names a variable that overrides it.
     ``key_env`` or ``key_file``: where the key is; ``key_required``: calls without a key make no sense.
     ``auth_header``/``auth_scheme``: the key is sent as ``<header>: <scheme> <key>``.
     ``headers``: sent as they are; ``header_env``: header -> environment variable, sent when the variable is set.
     ``query``: added to the URL, such as Azure's api-version. ``path``: of the endpoint below the base URL.
     ``models``: offered by name; the first is the default. ``tool_calling``: see ToolCalling.
-    ``tool_choice``: modes that the server obeys. ``named_tool_choice``: it can be told to call one tool.
+    ``tool_choice``: modes that the server obeys with native calls; under a schema any choice is obeyed.
+    ``named_tool_choice``: it can be told to call one tool.
     ``parallel_tool_calls``: it knows the flag of that name. ``usage_option``: it knows stream_options.include_usage.
     ``output_tokens_field``: name of the cap. ``reasoning_effort_field``: empty, where effort cannot be told.
     ``reasoning_echo_field``: where the assistant's reasoning is given back; empty: it is left out.
@@ -90,13 +91,13 @@ class Profile:
 
 
 def host_and_port(url: str) -> tuple[str, int]:
-    """Host and port of a base URL; ("", 0) when it has none."""
+    """Host and port of a base URL; ("", 0) when it is no http or https URL."""
     try:
         parts = urlsplit(url)
-        port = parts.port
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
     except ValueError:
         return "", 0
-    return parts.hostname or "", port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    return (parts.hostname, port) if parts.scheme in {"http", "https"} and parts.hostname else ("", 0)
 
 
 @cache

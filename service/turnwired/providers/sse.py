@@ -28,7 +28,7 @@ class SSESplitter:
         self._limit = limit
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that ``data`` completes. Raises ProviderError (protocol) when the held event is beyond the limit."""
+        """The events that ``data`` completes. Raises ProviderError (protocol) for an event beyond the limit."""
         if self._after_cr or b"\r" in data:
             data = self._with_line_feeds(data)
         if self._buffer:

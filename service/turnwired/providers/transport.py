@@ -11,7 +11,7 @@ import ssl
 import time
 import urllib.request
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -29,15 +29,27 @@ CONNECT_SECONDS = 10.0
 MAX_ERROR_BYTES = 64 * 1024
 ERROR_BODY_SECONDS = 10.0
 _DRAIN_SECONDS = 0.2
+_ONE_WRITE_BYTES = 1024 * 1024  # aiohttp warns beyond it; in pieces a larger body does not hold up the loop
 _NO_CONTENT = frozenset({ResponseIdentified, UsageReported})
 
 
 class WireParser(Protocol):
     """What the transport asks of the parser of any wire."""
 
-    error: WireError | None
-    broken: Failure | None
-    ended: bool
+    @property
+    def error(self) -> WireError | None:
+        """What the provider reported."""
+        ...
+
+    @property
+    def broken(self) -> Failure | None:
+        """Why the body cannot be understood."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer is over, whatever the body still holds."""
+        ...
 
     @property
     def finish_seen(self) -> bool:
@@ -115,7 +127,7 @@ class HttpTransport:
             async with asyncio.timeout_at(liveness.due):
                 return await self._client().post(
                     exchange.url,
-                    data=io.BytesIO(exchange.body),
+                    data=exchange.body if len(exchange.body) <= _ONE_WRITE_BYTES else io.BytesIO(exchange.body),
                     headers=exchange.headers,
                     allow_redirects=False,
                     proxy=self._proxy(exchange.url),
@@ -217,7 +229,7 @@ async def _drain(content: aiohttp.StreamReader) -> None:
 
 def _raise_for(parser: WireParser, response: aiohttp.ClientResponse, context: CallContext) -> None:
     if parser.broken is not None:
-        raise ProviderError(parser.broken)
+        raise ProviderError(replace(parser.broken, origin=context.provider))
     if parser.error is not None:
         raise ProviderError(failure_of(parser.error, _headers(response), context, time.time()))
 

@@ -20,7 +20,6 @@ from turnwired.domain.errors import (
     InvalidRequest,
     NotFound,
     OutOfRange,
-    RequestError,
     StoreError,
     TurnwireError,
     Unavailable,
@@ -48,11 +47,7 @@ def status_of(error: TurnwireError) -> status_pb2.Status:
     details: list[message.Message] = []
     match error:
         case InvalidRequest():
-            code = (
-                code_pb2.UNIMPLEMENTED
-                if error.reason is Reason.OPTION_NOT_SUPPORTED
-                else code_pb2.INVALID_ARGUMENT
-            )
+            code = code_pb2.UNIMPLEMENTED if error.reason is Reason.OPTION_NOT_SUPPORTED else code_pb2.INVALID_ARGUMENT
             details.append(_bad_request(error))
         case NotFound():
             code = code_pb2.NOT_FOUND
@@ -94,8 +89,6 @@ async def abort(context: Context, status: status_pb2.Status) -> NoReturn:
     """End the call with the status and its details."""
     await context.abort_with_status(rpc_status.to_status(status))
     raise AssertionError("abort_with_status raises")
-
-
 
 
 def _bad_request(error: InvalidRequest) -> error_details_pb2.BadRequest:

@@ -142,7 +142,8 @@ _CODE_NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
 def _code_of_cancel(context: Context) -> str:
-    remaining = context.time_remaining()
+    # None where the caller set no deadline, whatever the stubs say.
+    remaining = cast("float | None", context.time_remaining())
     if remaining is not None and remaining <= _DEADLINE_SLACK:
         return grpc.StatusCode.DEADLINE_EXCEEDED.name
     return grpc.StatusCode.CANCELLED.name

@@ -60,9 +60,7 @@ class Problems:
             self.add(path, "must be 1 to 64 characters of [A-Za-z0-9._-]")
 
 
-def turn_spec(
-    turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: OnDisconnect | None = None
-) -> TurnSpec:
+def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: OnDisconnect | None = None) -> TurnSpec:
     """A checked turn. Raises InvalidRequest."""
     problems = Problems()
     _refuse_what_is_not_built(turn, problems)

@@ -27,7 +27,13 @@ class ServerService:
     """Answers GetServerInfo. ``durable``: sessions outlive a restart."""
 
     def __init__(
-        self, engine: Engine, default_agent: str, default_model: ModelSelection, max_request_bytes: int, *, durable: bool
+        self,
+        engine: Engine,
+        default_agent: str,
+        default_model: ModelSelection,
+        max_request_bytes: int,
+        *,
+        durable: bool,
     ) -> None:
         self._engine = engine
         self._default_agent = default_agent

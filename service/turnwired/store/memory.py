@@ -40,9 +40,24 @@ _Key = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Run:
-    stored: StoredRun
+    kept: StoredRun  # but for the end of the log, which the rows say
     key: _Key | None
     rows: list[LogRow] = field(default_factory=list[LogRow])
+
+    @property
+    def settled(self) -> bool:
+        return self.kept.state is RunState.SETTLED
+
+    @property
+    def stored(self) -> StoredRun:
+        if not self.rows:
+            return self.kept
+        return replace(self.kept, last_row_no=len(self.rows), last_sequence=self.rows[-1].last_sequence)
+
+    def log_state(self, row_no: int) -> LogState:
+        there = self.rows[row_no - 1] if row_no <= len(self.rows) else None
+        last_sequence = self.rows[-1].last_sequence if self.rows else 0
+        return LogState(self.kept.epoch, self.settled, len(self.rows), last_sequence, there)
 
 
 @dataclass(slots=True)
@@ -113,20 +128,19 @@ class MemoryStore:
         self._check_open()
         check_row(row)
         run = self._runs.get(row.run_id)
-        log = None if run is None else _log_state(run, row.row_no)
+        log = None if run is None else run.log_state(row.row_no)
         if run is None or log is None or not follows(row, log):
             refusal = explain(row, log, settles=settlement is not None)
             if refusal is not None:
                 raise refusal
             return
         run.rows.append(row)
-        run.stored = replace(run.stored, last_row_no=row.row_no, last_sequence=row.last_sequence)
         if settlement is not None:
             self._settle(run, settlement)
 
     def _settle(self, run: _Run, settlement: Settlement) -> None:
-        run.stored = stored = replace(
-            run.stored,
+        run.kept = stored = replace(
+            run.kept,
             state=RunState.SETTLED,
             settle_time_ns=settlement.settle_time_ns,
             summary=settlement.summary,
@@ -171,15 +185,13 @@ class MemoryStore:
         """See the port."""
         self._check_open()
         run = self._runs.get(run_id)
-        return run.stored if run is not None and run.stored.tenant == tenant else None
+        return run.stored if run is not None and run.kept.tenant == tenant else None
 
     async def list_runs(self, query: RunFilter, page_size: int, page_token: str) -> tuple[Sequence[StoredRun], str]:
         """See the port."""
         self._check_open()
         after = decode_page_token(page_token) if page_token else None
-        found = sorted(
-            (run.stored for run in self._runs.values() if _matches(run.stored, query)), key=_age, reverse=True
-        )
+        found = sorted((run.stored for run in self._runs.values() if _matches(run.kept, query)), key=_age, reverse=True)
         if after is not None:
             found = [run for run in found if _age(run) < after]
         page = found[: max(1, page_size)]
@@ -200,9 +212,9 @@ class MemoryStore:
     async def take_over_unfinished(self) -> Sequence[StoredRun]:
         """See the port."""
         self._check_open()
-        unfinished = [run for run in self._runs.values() if run.stored.state is not RunState.SETTLED]
+        unfinished = [run for run in self._runs.values() if not run.settled]
         for run in unfinished:
-            run.stored = replace(run.stored, epoch=run.stored.epoch + 1)
+            run.kept = replace(run.kept, epoch=run.kept.epoch + 1)
         return sorted((run.stored for run in unfinished), key=_age)
 
     async def ping(self) -> None:
@@ -216,13 +228,6 @@ class MemoryStore:
     def _check_open(self) -> None:
         if not self._open:
             raise StoreUnavailable("the store in memory is not open")
-
-
-def _log_state(run: _Run, row_no: int) -> LogState:
-    stored = run.stored
-    there = run.rows[row_no - 1] if row_no <= len(run.rows) else None
-    settled = stored.state is RunState.SETTLED
-    return LogState(stored.epoch, settled, stored.last_row_no, stored.last_sequence, there)
 
 
 def _age(run: StoredRun) -> tuple[int, str]:

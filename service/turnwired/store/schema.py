@@ -106,7 +106,7 @@ idempotency_keys = Table(
 )
 
 # A table with a rowid in SQLite, on purpose: bodies go to the end of the file one after the other. As a clustered table
-# it wrote 2 to 5 times the bytes and took 1.5 to 4 times the CPU per row; an index on last_sequence cost as much again.
+# it wrote 2 to 5 times the bytes per row, with up to 4 times the CPU; an index on last_sequence wrote up to twice.
 log_rows = Table(
     "log_rows",
     metadata,

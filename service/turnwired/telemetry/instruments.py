@@ -62,10 +62,12 @@ class Instruments:
         *,
         first_chunk: float | None,
         output_chunks: int,
+        streaming: float,
     ) -> None:
         """A model call ended after ``seconds``; its first output came after ``first_chunk`` seconds, if any came.
 
-        ``output_chunks`` is the number of reads that brought output, 0 when not known. Gaps between them are recorded
+        ``output_chunks`` is the number of reads that brought output, 0 when not known, and ``streaming`` the seconds
+        from the first to the last. Gaps between them are recorded
         as their mean, once per gap: count and sum are exact, and no delta costs anything.
         """
         duration = self._points.get(("chat", *key, error or ""))
@@ -80,7 +82,7 @@ class Instruments:
             points.first_chunk.record(first_chunk)
             if output_chunks > 1:
                 gaps = output_chunks - 1
-                points.output_chunk.record(max(0.0, seconds - first_chunk) / gaps, gaps)
+                points.output_chunk.record(max(0.0, streaming) / gaps, gaps)
         points.input_tokens.add(usage.input_tokens or 0)
         points.output_tokens.add(usage.output_tokens or 0)
         points.cache_read.add(usage.cache_read_tokens or 0)

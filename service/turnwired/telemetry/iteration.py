@@ -29,6 +29,7 @@ class Iteration:
         "_chunks",
         "_cost",
         "_failed_usage",
+        "_first_output_ns",
         "_info",
         "_instruments",
         "_model",
@@ -64,10 +65,11 @@ class Iteration:
         self.chat = tracer.start(
             f"{names.OPERATION_CHAT} {self._model}", SpanKind.CLIENT, chat_attributes, self.span.reference
         )
-        self.finish_reasons = _CUT
+        self.finish_reasons: tuple[str, ...] = _CUT
         self.usage = _NO_USAGE  # of all attempts, once the model call has ended
         self._response_model = ""
         self._chunks = 0
+        self._first_output_ns: int | None = None  # when, of the attempt that runs
         self._attempts = 1
         self._failed_usage = _NO_USAGE
         self._cost: Cost | None = None  # of all attempts so far
@@ -92,6 +94,10 @@ class Iteration:
             self._response_model = clip(model)
             self.chat.attributes[names.RESPONSE_MODEL] = self._response_model
 
+    def output_began(self) -> None:
+        """The first output came now."""
+        self._first_output_ns = self._tracer.now()
+
     def output_chunks(self, count: int) -> None:
         """How many reads brought output."""
         self._chunks = count
@@ -99,6 +105,7 @@ class Iteration:
     def retry_scheduled(self, time_ns: int, event: IterationRetryScheduled) -> None:
         """An attempt failed; there will be another."""
         self._attempts += 1
+        self._first_output_ns = None
         self._failed_usage = sum_usage((self._failed_usage, event.usage))
         self._add_cost(event.cost)
         reason = event.failure.reason.value
@@ -122,8 +129,14 @@ class Iteration:
         self.finish_reasons = finish_reasons(event)
         self._add_cost(event.cost)
         add_failure(self.chat.attributes, event.failure)
-        first_chunk = None if event.time_to_first_token_ns is None else event.time_to_first_token_ns / 1e9
-        self._end_chat(time_ns, chat_error(event), event.usage, first_chunk)
+        first_ns = event.time_to_first_token_ns
+        self._end_chat(
+            time_ns,
+            chat_error(event),
+            event.usage,
+            None if first_ns is None else first_ns / 1e9,
+            None if first_ns is None or not event.duration_ns else (event.duration_ns - first_ns) / 1e9,
+        )
 
     def child_ended(self, time_ns: int) -> None:
         """A tool of this iteration ended."""
@@ -132,14 +145,24 @@ class Iteration:
     def end(self, time_ns: int, error: str | None) -> None:
         """End the iteration. A model call that nobody finished is cut at ``time_ns``, with ``error`` if it is one."""
         if not self.chat.end_ns:
-            self._end_chat(time_ns, error, _NO_USAGE, None)
+            self._end_chat(time_ns, error, _NO_USAGE)
         chat_error_type = self.chat.attributes.get(names.ERROR_TYPE)
         if chat_error_type is not None:
             self.span.attributes[names.ERROR_TYPE] = chat_error_type
         self._tracer.end(self.span, max(self.chat.end_ns, self._children_end_ns))
 
-    def _end_chat(self, time_ns: int, error: str | None, usage: Usage, first_chunk: float | None) -> None:
+    def _end_chat(
+        self,
+        time_ns: int,
+        error: str | None,
+        usage: Usage,
+        first_chunk: float | None = None,
+        streaming: float | None = None,
+    ) -> None:
+        """``first_chunk`` and ``streaming``, from first to last output, are seconds of the last attempt, if told."""
         attributes = self.chat.attributes
+        if first_chunk is None and self._first_output_ns is not None:  # a call that was cut has no account of its own
+            first_chunk = max(0, self._first_output_ns - self.chat.start_ns) / 1e9
         attributes[names.RESPONSE_FINISH_REASONS] = self.finish_reasons
         if first_chunk is not None:
             attributes[names.RESPONSE_TIME_TO_FIRST_CHUNK] = first_chunk
@@ -159,6 +182,7 @@ class Iteration:
             usage,
             first_chunk=first_chunk,
             output_chunks=self._chunks,
+            streaming=self.chat.seconds - (first_chunk or 0.0) if streaming is None else streaming,
         )
 
     def _add_cost(self, cost: Cost | None) -> None:

@@ -41,6 +41,9 @@ class NullRunTelemetry:
     def response_identified(self, iteration: int, response_id: str, model: str) -> None:
         """Ignored."""
 
+    def output_began(self, iteration: int) -> None:
+        """Ignored."""
+
     def output_chunks(self, iteration: int, count: int) -> None:
         """Ignored."""
 

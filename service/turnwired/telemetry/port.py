@@ -51,6 +51,10 @@ class RunTelemetry(Protocol):
         """The provider named its response and the model that answers."""
         ...
 
+    def output_began(self, iteration: int) -> None:
+        """The first output of the model call came; told once per attempt, so that a cancelled call has its time too."""
+        ...
+
     def output_chunks(self, iteration: int, count: int) -> None:
         """How many reads of the model call's answer brought output; told once, before its ``IterationFinished``."""
         ...

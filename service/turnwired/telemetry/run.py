@@ -167,6 +167,11 @@ class OtelRunTelemetry:
         if current := self._current(iteration):
             current.response_identified(response_id, model)
 
+    def output_began(self, iteration: int) -> None:
+        """Note when the first output came."""
+        if current := self._current(iteration):
+            current.output_began()
+
     def output_chunks(self, iteration: int, count: int) -> None:
         """Note how many reads brought output."""
         if current := self._current(iteration):

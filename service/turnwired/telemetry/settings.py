@@ -43,13 +43,15 @@ class TelemetrySettings:
             raise ConfigError(f"telemetry: metric_interval {self.metric_interval} s is not between 1 and 3600")
 
 
-def settings_from_environment(environ: Mapping[str, str], *, service_version: str = "") -> TelemetrySettings:
-    """Read the standard variables; docs/telemetry.md lists them.
+def settings_from_environment(
+    environ: Mapping[str, str], *, service_version: str = "", endpoint: str | None = None
+) -> TelemetrySettings:
+    """Read the standard variables; docs/telemetry.md lists them. An ``endpoint`` given goes before the variable's.
 
     Raises:
         ConfigError: a variable asks for what is not built, or is no number.
     """
-    endpoint = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
+    endpoint = endpoint or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or not endpoint:
         return TelemetrySettings()
     protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").strip()

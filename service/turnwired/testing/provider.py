@@ -54,7 +54,9 @@ class ScriptedProvider:
 
     def encode_message(self, message: Message) -> bytes:
         """Role and parts as one JSON object: enough to assert on."""
-        return json.dumps({"role": message.role.value, "parts": [_part(part.content) for part in message.parts]}).encode()
+        return json.dumps(
+            {"role": message.role.value, "parts": [_part(part.content) for part in message.parts]}
+        ).encode()
 
     def encode_tools(self, tools: Sequence[Tool]) -> bytes:
         """The routed names."""
@@ -131,6 +133,8 @@ def calls(*wanted: tuple[str, str]) -> list[Step]:
     return [items, [stopped(FinishReason.TOOL_CALLS, "tool_calls"), usage()]]
 
 
-def fails(reason: Reason, *, retryable: bool = False, retry_after: float | None = None, text: str = "scripted") -> ProviderError:
+def fails(
+    reason: Reason, *, retryable: bool = False, retry_after: float | None = None, text: str = "scripted"
+) -> ProviderError:
     """A failing call."""
     return ProviderError(Failure(FailurePhase.MODEL, reason, text, retryable=retryable, retry_after=retry_after))

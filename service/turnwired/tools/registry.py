@@ -15,7 +15,7 @@ import anyio
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolSelection, ToolSource
+from turnwired.domain.tool import Tool, ToolSelection
 from turnwired.tools.naming import pattern_of, routed_name
 from turnwired.tools.port import Toolset
 from turnwired.tools.schema import compile_schema
@@ -69,7 +69,7 @@ class Registry:
 
     sources: Sequence[Source]
     discovery_timeout: float = 10.0
-    close_timeout: float = 10.0
+    close_timeout: float = 12.0
     _catalog: _Catalog | None = None
 
     async def start(self) -> None:
@@ -178,7 +178,7 @@ def _entry(source: Source, tool: Tool) -> Entry | Failure:
         why = schema if native else "it has no name"
         return Failure(
             phase=FailurePhase.ROUTING,
-            reason=Reason.MCP_DISCOVERY_FAILED if tool.ref.source is ToolSource.MCP else Reason.INVALID_REQUEST,
+            reason=Reason.TOOL_QUARANTINED,
             message=f"tool {native!r} of {source.toolset.set_id!r} is left out: {why}",
             origin=f"{source.toolset.set_id}/{native}",
         )

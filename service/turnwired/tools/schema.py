@@ -65,10 +65,9 @@ def compile_schema(schema_json: str) -> CompiledSchema | str:
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         return f"its input schema is of type {json.dumps(kind)[:80]}, but arguments are always an object"
-    schema = {**schema, "type": "object"}
     try:
         validator = jsonschema_rs.validator_for(
-            schema,
+            {**schema, "type": "object"},
             offline=True,
             mask="the value",
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),

@@ -99,7 +99,10 @@ class View:
         failure: Failure | None = None
         try:
             with deadline:
-                return settle_output(call_id, await entry.toolset.call(invocation), max_result_bytes)
+                output = await entry.toolset.call(invocation)
+                # A tool may answer its cancellation with an error of its own; it has timed out all the same.
+                if not (output.is_error and deadline.cancel_called):
+                    return settle_output(call_id, output, max_result_bytes)
         except ToolError as error:
             failure = error.failure
         except asyncio.CancelledError:

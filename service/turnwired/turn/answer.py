@@ -53,8 +53,8 @@ class CallState(Enum):
 class Call:
     """One tool call, from its first byte to its result.
 
-    ``complete``: the arguments ended well. ``damaged``: fragments were lost or cannot be told apart, so that it must
-    not run. ``call_id`` is empty until the call is announced, which takes a name.
+    ``complete``: the arguments ended well; ``arguments`` is empty before. ``damaged``: fragments were lost or cannot be
+    told apart, so that it must not run. ``call_id`` is empty until the call is announced, which takes a name.
     """
 
     __slots__ = (
@@ -190,8 +190,6 @@ class Answer:
         for call in self.calls:
             if complete and not call.complete:
                 self._complete(call)
-            elif not call.complete:
-                call.arguments = "".join(call.fragments)
         return events
 
     def _stop(self, item: GenerationStopped) -> None:

@@ -1,7 +1,7 @@
 """The store's statements as SQL text for the driver, compiled once each.
 
-Executing through SQLAlchemy costs 40 to 90 us of CPU per statement, which the event loop's thread would feel; the text
-through the driver costs 2 to 6 us. So Core writes the statements, and the driver runs them.
+Core writes the statements and the driver runs them: through Core a look-up by key took 35 to 50 us of CPU instead of
+8 to 13, and a statement over VALUES, which its cache cannot hold, 1.4 ms instead of 29 us.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 from anyio import to_thread
 
@@ -31,8 +31,6 @@ from turnwired.store.sqlite.writer import Append, Create, Ping, TakeOver, Work, 
 CLOSE_SECONDS = 10.0
 READERS = 2
 
-T = TypeVar("T")
-
 
 class SqliteStore:
     """Everything in one file, for one process at a time. ``wait_seconds`` bounds each wait for the database."""
@@ -43,6 +41,7 @@ class SqliteStore:
         self._lock = ProcessLock(path)
         self._writing: Worker[Work] | None = None
         self._reading: Worker[Read] | None = None
+        self._write_connection: sqlite3.Connection | None = None  # of the writing thread; tests fill and break it
 
     async def start(self) -> None:
         """Lock the file for this process, migrate it, and start the threads.
@@ -64,8 +63,8 @@ class SqliteStore:
             migrate(self._path)
             opened.append(connect(self._path, write=True))
             opened.extend(connect(self._path, write=False) for _ in range(READERS))
-            write, *reads = opened
-            return Writer(write, self._path), [Reader(read, self._path) for read in reads]
+            self._write_connection, *reads = opened
+            return Writer(opened[0], self._path), [Reader(read, self._path) for read in reads]
         except BaseException as error:
             for connection in opened:
                 connection.close()
@@ -139,11 +138,15 @@ class SqliteStore:
 
     @property
     def _writer(self) -> Worker[Work]:
-        return self._writing or self._not_open()
+        if self._writing is None:
+            raise self._not_open()
+        return self._writing
 
     @property
     def _reader(self) -> Worker[Read]:
-        return self._reading or self._not_open()
+        if self._reading is None:
+            raise self._not_open()
+        return self._reading
 
-    def _not_open(self) -> Worker[T]:
-        raise StoreUnavailable(f"the database {self._path} is not open")
+    def _not_open(self) -> StoreUnavailable:
+        return StoreUnavailable(f"the database {self._path} is not open")

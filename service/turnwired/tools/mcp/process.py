@@ -16,6 +16,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, cast
 
 import anyio
@@ -82,8 +83,9 @@ class _Splitter:
             return
         if self._head is None:
             joined = b"".join(self._chunks)
-            self._head, self._tail = (joined + piece[:_ENDS_BYTES])[:_ENDS_BYTES], joined[-_ENDS_BYTES:]
+            self._head, self._tail = joined[:_ENDS_BYTES], joined[-_ENDS_BYTES:]
             self._chunks.clear()
+        self._head += piece[: _ENDS_BYTES - len(self._head)]
         self._tail = (self._tail + piece)[-_ENDS_BYTES:]
 
     def _finish(self) -> Line:
@@ -91,6 +93,17 @@ class _Splitter:
         self._chunks.clear()
         self._size, self._head, self._tail = 0, None, b""
         return line
+
+
+def _path_of(command: str, search: str | None, cwd: str | None) -> str:
+    if cwd is not None and not Path(cwd).is_dir():
+        raise FileNotFoundError(f"there is no directory {cwd!r}")
+    # A path with a directory is seen from the child's directory, as a shell would see it.
+    sought = str(Path(cwd, command)) if cwd is not None and Path(command).name != command else command
+    found = shutil.which(sought, path=search)
+    if found is None:
+        raise FileNotFoundError(f"there is no command {command!r}")
+    return str(Path(found).absolute())
 
 
 class ChildProcess(asyncio.SubprocessProtocol):
@@ -124,9 +137,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
         On Linux the child is killed when the thread that calls this ends: call it from the thread that lives longest.
         """
-        path = shutil.which(command, path=env.get("PATH"))
-        if path is None:
-            raise FileNotFoundError(f"there is no command {command!r}")
+        path = _path_of(command, env.get("PATH"), cwd)
         line = [path, *args]
         if sys.platform == "linux":
             line = [sys.executable, "-I", "-S", "-c", _DIES_WITH_US, str(os.getpid()), path, command, *args]

@@ -95,7 +95,7 @@ class _Reader:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> None:
         return None
 
@@ -127,7 +127,7 @@ class _Writer:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> None:
         return None
 
@@ -179,6 +179,12 @@ class StdioLink:
     @property
     def _gone(self) -> bool:
         return self._process.ended.is_set() or self._reader.closed.is_set()
+
+    def abandon(self) -> None:
+        """We end the connection."""
+        if not self._gone:
+            self._reader.broken = "was stopped"
+            self._reader.closed.set()
 
     async def wait_closed(self) -> None:
         """Return when the server has gone, or has sent what cannot be read."""
@@ -373,4 +379,7 @@ async def open_link(
             words = f"MCP server {server_id!r} {ended(process)} before it answered"
             failure = Failure(FailurePhase.ROUTING, Reason.MCP_UNAVAILABLE, words, retryable=True, origin=server_id)
             raise ToolError(failure) from error
-        yield link
+        try:
+            yield link
+        finally:
+            link.abandon()  # calls in flight are lost from here on, whatever the process does

@@ -20,7 +20,6 @@ from turnwired.tools.mcp.content import output_of
 from turnwired.tools.mcp.link import Answered, Link, Lost, Refused
 from turnwired.tools.mcp.process import ChildProcess
 from turnwired.tools.port import ToolInvocation, ToolOutput
-from turnwired.tools.registry import Source
 from turnwired.tools.result import redact
 
 _MAX_DISCOVER_TIMEOUT: Final = 10.0
@@ -160,14 +159,3 @@ class McpToolset:
             origin=self._set_id,
             origin_code=code,
         )
-
-
-def mcp_source(set_id: str, config: StdioServer, telemetry: McpTelemetry) -> Source:
-    """A server as the configuration has it, ready for the registry."""
-    return Source(
-        McpToolset(set_id, config, telemetry),
-        namespace=config.namespace or set_id,
-        include=config.include,
-        exclude=config.exclude,
-        required=config.required,
-    )

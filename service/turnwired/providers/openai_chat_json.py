@@ -1,0 +1,174 @@
+"""Chat completions with tools under a JSON schema: for servers without native tool calls.
+
+Every assistant turn is one JSON object, a call or the final answer (``json_tools`` says which), held to it by
+``response_format``. History shows the model its earlier turns in the same form. Knows no server by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from turnwired.domain.failure import Failure, Reason
+from turnwired.domain.generation import (
+    FinishReason,
+    GenerationStopped,
+    ModelItem,
+    NativeItem,
+    ReasoningChunk,
+    RefusalChunk,
+    ResponseIdentified,
+    TextChunk,
+    ToolArgumentsChunk,
+    ToolCallClosed,
+    ToolCallOpened,
+    UsageReported,
+)
+from turnwired.domain.message import Message, Role, ToolCall, ToolResult, ToolResultStatus
+from turnwired.domain.tool import Tool
+from turnwired.providers import openai_chat_messages as native
+from turnwired.providers.errors import WireError, provider_failure
+from turnwired.providers.json_reader import JsonToolReader
+from turnwired.providers.json_tools import answer_text, call_text, result_text, system_instructions, tool_call_schema
+from turnwired.providers.openai_chat_parser import ChatParser
+from turnwired.providers.port import ModelRequest
+from turnwired.providers.profiles import Profile
+
+_THE_TOOL = "the tool"
+
+
+def encode_system(blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
+    """The system message, with what may be called at its end."""
+    return native.encode_system([*blocks, system_instructions(tools)])
+
+
+def encode_message(message: Message, profile: Profile) -> bytes:
+    """One message; an assistant's as the JSON that it wrote, results as the user's. Raises InvalidRequest."""
+    match message.role:
+        case Role.SYSTEM | Role.USER:
+            return native.encode_message(message, profile)
+        case Role.ASSISTANT:
+            return _assistant(message)
+        case Role.TOOL:
+            return _tool_results(message)
+
+
+def response_format(request: ModelRequest) -> dict[str, Any]:
+    """The schema of the turn asked for. Raises ProviderError when the tool choice leaves nothing to do."""
+    offered = request.offered if request.tools else ()
+    try:
+        schema = tool_call_schema(offered, request.tool_choice if offered else None)
+    except ValueError as error:
+        raise provider_failure(Reason.INVALID_REQUEST, f"The tool choice cannot be met: {error}.") from None
+    return {"type": "json_schema", "json_schema": {"name": "turn", "strict": True, "schema": schema}}
+
+
+def _assistant(message: Message) -> bytes:
+    turns: list[str] = []
+    texts: list[str] = []
+    for part in message.parts:
+        if isinstance(part.content, ToolCall):
+            arguments = native.arguments_object(part.content.arguments_json)
+            turns.append(call_text(part.content.tool.routed_name, arguments))
+        elif text := native.plain_text(part):
+            texts.append(text)
+    if texts:
+        turns.insert(0, answer_text("".join(texts)))
+    return msgspec.json.encode({"role": "assistant", "content": "\n".join(turns)}) if turns else b""
+
+
+def _tool_results(message: Message) -> bytes:
+    """Results as one user message: these models know no tool role, and their templates want roles to alternate."""
+    lines: list[str] = []
+    for part in message.parts:
+        if not isinstance(part.content, ToolResult):
+            raise native.refused(part, f"a tool message cannot have a {type(part.content).__name__}")
+        text, _ = native.result_text(part.content, images=False)
+        lines.append(result_text(_THE_TOOL, text) if part.content.status is ToolResultStatus.OK else text)
+    return msgspec.json.encode({"role": "user", "content": "\n".join(lines)}) if lines else b""
+
+
+class JsonToolParser:
+    """A ChatParser whose text is read as JSON turns. Parts get positions of their own, in order of appearance."""
+
+    __slots__ = ("_called", "_flushed", "_inner", "_parts", "_reader")
+
+    def __init__(self, status: int = 200) -> None:
+        self._inner = ChatParser(status)
+        self._reader = JsonToolReader()
+        self._parts: dict[tuple[bool, int], int] = {}
+        self._called = False
+        self._flushed = False
+
+    @property
+    def error(self) -> WireError | None:
+        """What the provider reported."""
+        return self._inner.error
+
+    @property
+    def broken(self) -> Failure | None:
+        """Why the body cannot be understood."""
+        return self._inner.broken
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer is over."""
+        return self._inner.ended
+
+    @property
+    def finish_seen(self) -> bool:
+        """Whether the provider said why it stopped."""
+        return self._inner.finish_seen
+
+    def feed(self, data: bytes) -> list[ModelItem]:
+        """The items that ``data`` completes."""
+        return self._read(self._inner.feed(data))
+
+    def finish(self) -> list[ModelItem]:
+        """The items that the end of the body completes."""
+        return self._read(self._inner.finish())
+
+    def _read(self, items: list[ModelItem]) -> list[ModelItem]:
+        found: list[ModelItem] = []
+        for item in items:
+            if isinstance(item, TextChunk):
+                found += [self._placed(piece, ours=True) for piece in self._reader.feed(item.text)]
+            elif isinstance(item, GenerationStopped):
+                found += self._flush()
+                calls = item.reason is FinishReason.STOP and self._called
+                found.append(GenerationStopped(FinishReason.TOOL_CALLS, item.provider_reason) if calls else item)
+            else:
+                found.append(self._placed(item, ours=False))
+        return found + self._flush() if self._inner.ended else found
+
+    def _flush(self) -> list[ModelItem]:
+        if self._flushed:
+            return []
+        self._flushed = True
+        return [self._placed(piece, ours=True) for piece in self._reader.finish()]
+
+    def _placed(self, item: ModelItem, *, ours: bool) -> ModelItem:
+        """The item at its position: the reader and the wire count their parts separately."""
+        match item:
+            case TextChunk(index, text):
+                return TextChunk(self._part(index, ours), text)
+            case ReasoningChunk(index, text, signature):
+                return ReasoningChunk(self._part(index, ours), text, signature)
+            case RefusalChunk(index, text):
+                return RefusalChunk(self._part(index, ours), text)
+            case ToolCallOpened(index, call_id, name):
+                self._called = True
+                return ToolCallOpened(self._part(index, ours), call_id, name)
+            case ToolArgumentsChunk(index, fragment):
+                return ToolArgumentsChunk(self._part(index, ours), fragment)
+            case ToolCallClosed(index):
+                return ToolCallClosed(self._part(index, ours))
+            case NativeItem(index, kind, json):
+                return NativeItem(self._part(index, ours), kind, json)
+            case ResponseIdentified() | UsageReported() | GenerationStopped():
+                return item
+
+    def _part(self, index: int, ours: bool) -> int:
+        return self._parts.setdefault((ours, index), len(self._parts))

@@ -1,0 +1,79 @@
+"""A store that fails or waits where a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from turnwired.domain.errors import Fenced, StoreUnavailable
+from turnwired.store.memory import MemoryStore
+from turnwired.store.port import (
+    LogRow,
+    NewRun,
+    RunCreated,
+    RunFilter,
+    Settlement,
+    StoredMessage,
+    StoredRun,
+)
+
+
+@dataclass
+class FaultyStore:
+    """A memory store behind faults. ``fail_next`` appends fail; ``fence`` fences them; ``gate`` holds them back."""
+
+    inner: MemoryStore = field(default_factory=MemoryStore)
+    fail_next: int = 0
+    fence: bool = False
+    gate: asyncio.Event | None = None
+    unreadable: bool = False
+    appended: list[LogRow] = field(default_factory=list)
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def start(self) -> None:
+        await self.inner.start()
+
+    async def create_run(self, new: NewRun) -> RunCreated:
+        return await self.inner.create_run(new)
+
+    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
+        if self.gate is not None:
+            self.held.set()
+            await self.gate.wait()
+        if self.fence:
+            raise Fenced("somebody else owns the run")
+        if self.fail_next > 0:
+            self.fail_next -= 1
+            raise StoreUnavailable("the disk is full")
+        await self.inner.append(row, settlement)
+        self.appended.append(row)
+
+    async def read_rows(self, run_id: str, after_sequence: int, max_bytes: int) -> Sequence[LogRow]:
+        return await self.inner.read_rows(run_id, after_sequence, max_bytes)
+
+    async def first_sequence_after_epoch(self, run_id: str, epoch: int) -> int | None:
+        return await self.inner.first_sequence_after_epoch(run_id, epoch)
+
+    async def get_run(self, tenant: str, run_id: str) -> StoredRun | None:
+        return await self.inner.get_run(tenant, run_id)
+
+    async def list_runs(self, query: RunFilter, page_size: int, page_token: str) -> tuple[Sequence[StoredRun], str]:
+        return await self.inner.list_runs(query, page_size, page_token)
+
+    async def session_exists(self, tenant: str, session_id: str) -> bool:
+        return await self.inner.session_exists(tenant, session_id)
+
+    async def load_messages(self, tenant: str, session_id: str) -> Sequence[StoredMessage]:
+        if self.unreadable:
+            raise StoreUnavailable("the disk cannot be read")
+        return await self.inner.load_messages(tenant, session_id)
+
+    async def take_over_unfinished(self) -> Sequence[StoredRun]:
+        return await self.inner.take_over_unfinished()
+
+    async def ping(self) -> None:
+        await self.inner.ping()
+
+    async def aclose(self) -> None:
+        """The memory outlives a world, as a file would."""

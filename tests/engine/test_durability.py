@@ -1,0 +1,326 @@
+"""What must be durable first, and what happens when the store fails, another owner appears, or the process dies."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from engine.faults import FaultyStore
+from engine.harness import CALLER, LIMIT, Reader, user, world
+from turnwired.codec.event import decode_events
+from turnwired.codec.frame import events_of
+from turnwired.domain.errors import Unavailable
+from turnwired.domain.event import Event, IterationStarted, RunFinished, TextDelta, ToolCallExecuting, ToolCallFinished
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.message import ToolResultStatus
+from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.policy import LoopPolicy, Policy, TimeoutPolicy
+from turnwired.domain.run import Cursor, RunState, TurnSpec
+from turnwired.engine import log as engine_log
+from turnwired.store.port import NewRun
+from turnwired.testing.provider import answer, calls
+from turnwired.testing.registry import Function
+from turnwired.tools.port import ToolInvocation
+from turnwired.turn.trace import trace_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def ok(invocation: ToolInvocation) -> str:
+    return "ok"
+
+
+async def settle_loop(times: int = 50) -> None:
+    """Let everything that can run do so."""
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.requirement("ENGINE-3", "ENGINE-4")
+async def test_no_model_call_and_no_tool_starts_before_its_events_are_durable() -> None:
+    gate = asyncio.Event()
+    store = FaultyStore(gate=gate)
+    async with world([calls(("ok", "{}")), answer("done")], {"ok": ok}, store=store) as w:
+        _, reader, task = await w.start()
+        for _ in range(4):  # each row held back in turn
+            async with asyncio.timeout(LIMIT):
+                await store.held.wait()
+            await settle_loop()
+            requests, executed, seen = len(w.provider.requests), len(w.registry.executed), len(reader.events)
+            durable = sum(row.last_sequence - row.first_sequence + 1 for row in store.appended)
+            assert requests <= count(store, IterationStarted)
+            assert executed <= count(store, ToolCallExecuting)
+            assert seen <= durable + len(reader.of(TextDelta))
+            store.held.clear()
+            gate.set()
+            await settle_loop(3)
+            gate.clear()
+            if task.done():
+                break
+        gate.set()
+        await task
+    assert reader.finished.outcome.kind is OutcomeKind.ANSWERED
+
+
+def kinds(store: FaultyStore) -> set[str]:
+    """Kinds of the events that are durable."""
+    return {event.WhichOneof("event") or "" for row in store.appended for event in events_of(row.body)}
+
+
+def count(store: FaultyStore, kind: type[Event]) -> int:
+    """How many events of the kind are durable."""
+    return sum(isinstance(logged.event, kind) for row in store.appended for logged in decode_events(row.body))
+
+
+@pytest.mark.requirement("ENGINE-4")
+async def test_deltas_are_sent_before_they_are_durable() -> None:
+    begin, end = asyncio.Event(), asyncio.Event()
+    store = FaultyStore()
+    async with world([[begin.wait, *answer("now")[:1], end.wait, *answer("later")]], store=store) as w:
+        _, reader, task = await w.start()
+        await reader.until(IterationStarted)
+        store.gate = asyncio.Event()
+        begin.set()
+        await reader.until(TextDelta)
+        assert "text_delta" not in kinds(store)
+        end.set()
+        store.gate.set()
+        await task
+
+
+@pytest.mark.requirement("ENGINE-5")
+async def test_a_store_that_fails_for_a_while_only_delays_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_log, "STORE_RETRY_SECONDS", 0.001)
+    store = FaultyStore(fail_next=engine_log.STORE_ATTEMPTS - 1)
+    async with world([answer("done")], store=store) as w:
+        reader = await w.run()
+    assert reader.finished.outcome.kind is OutcomeKind.ANSWERED
+    assert store.fail_next == 0
+
+
+@pytest.mark.requirement("ENGINE-5")
+async def test_a_store_that_stays_away_is_told_to_readers_and_the_run_is_settled_at_the_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_log, "STORE_RETRY_SECONDS", 0.001)
+    store = FaultyStore()
+    gate = asyncio.Event()
+    async with world([[gate.wait, *answer("never seen")]], store=store) as w:
+        run_id, reader, task = await w.start(session_id="s")
+        await first_event(reader)
+        store.fail_next = 10**6
+        gate.set()
+        with pytest.raises(Unavailable) as caught:
+            await task
+        assert caught.value.reason is Reason.STORE_UNAVAILABLE
+    assert not reader.of(RunFinished)
+    store.fail_next = 0
+    async with world([answer("again")], store=store) as w:
+        run = await w.engine.get_run(CALLER, run_id)
+        assert run.state is RunState.SETTLED
+        assert run.outcome is not None
+        assert run.outcome.failure is not None
+        assert run.outcome.failure.reason is Reason.SERVER_RESTARTED
+        again = await w.run(session_id="s")
+        assert again.finished.outcome.kind is OutcomeKind.ANSWERED
+
+
+async def first_event(reader: Reader) -> object:
+    """The first event that a reader sees."""
+    async with asyncio.timeout(LIMIT), reader.seen:
+        await reader.seen.wait_for(lambda: bool(reader.events))
+    return reader.events[0].event
+
+
+@pytest.mark.requirement("ENGINE-6")
+async def test_a_fenced_execution_records_nothing_more_and_readers_are_told_to_attach_again() -> None:
+    store = FaultyStore()
+    gate = asyncio.Event()
+    async with world([[gate.wait, *answer("zombie")]], store=store) as w:
+        _, reader, task = await w.start()
+        await first_event(reader)
+        rows = len(store.appended)
+        store.fence = True
+        gate.set()
+        with pytest.raises(Unavailable):
+            await task
+        assert len(store.appended) == rows
+    assert not reader.of(RunFinished)
+
+
+@pytest.mark.requirement("ENGINE-7")
+async def test_a_reader_that_falls_behind_reads_the_store_and_gets_the_same_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_log, "WINDOW_BYTES", 200)
+    gate = asyncio.Event()
+    async with world([[*answer(*"abcdefghij" * 20)[:200], gate.wait, *answer("z")]]) as w:
+        run_id, fast, task = await w.start()
+        await fast.until(TextDelta, 200)
+        slow = Reader()
+        slow_task = asyncio.create_task(w.follow(run_id, slow))
+        gate.set()
+        await task
+        await slow_task
+        stored = Reader()
+        await w.follow(run_id, stored)
+    assert fast.events == slow.events == stored.events
+    assert [event.sequence for event in slow.events] == list(range(1, len(slow.events) + 1))
+
+
+@pytest.mark.requirement("ENGINE-8", "ENGINE-9")
+async def test_an_orphan_is_settled_at_boot_and_a_cursor_ahead_of_it_is_rewound() -> None:
+    started = asyncio.Event()
+
+    async def begun(invocation: ToolInvocation) -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return ""
+
+    store = FaultyStore()
+    run_id, before = await crash_with_a_tool_running(store, begun, started)
+    lost = Cursor(1, before.events[-1].sequence + 7)  # deltas that were sent and never stored
+    async with world([answer("New turn.")], {"begun": begun}, store=store) as w:
+        after, rewound = Reader(), Reader()
+        await w.follow(run_id, after)
+        await w.follow(run_id, rewound, lost)
+        run = await w.engine.get_run(CALLER, run_id)
+        trace = await w.engine.get_trace(CALLER, run_id)
+        fresh = await w.run(session_id="s")
+        said = w.provider.messages(0)
+    assert after.events[: len(before.events)] == before.events
+    finished = after.of(ToolCallFinished)
+    assert [event.result.status for event in finished if isinstance(event, ToolCallFinished)] == [
+        ToolResultStatus.OUTCOME_UNKNOWN
+    ]
+    assert after.finished.outcome.kind is OutcomeKind.ERRORED
+    assert after.finished.outcome.failure is not None
+    assert after.finished.outcome.failure.reason is Reason.SERVER_RESTARTED
+    assert {frame.epoch for frame in after.frames} == {2}
+    assert rewound.frames[0].rewind_to_sequence == before.events[-1].sequence
+    assert rewound.events == after.events[len(before.events) :]
+    assert run.outcome == after.finished.outcome
+    assert trace == trace_of(after.events)
+    assert fresh.finished.outcome.kind is OutcomeKind.ANSWERED
+    roles = [message["role"] for message in said]
+    assert roles == ["system", "USER", "ASSISTANT", "TOOL", "USER"]
+
+
+async def crash_with_a_tool_running(store: FaultyStore, begun: Function, started: asyncio.Event) -> tuple[str, Reader]:
+    """A run whose process dies while its tool runs: what is stored afterwards is all there is."""
+    async with world([calls(("begun", "{}"))], {"begun": begun}, store=store) as w:
+        run_id, reader, task = await w.start(session_id="s")
+        async with asyncio.timeout(LIMIT):
+            await started.wait()
+        await reader.until(ToolCallExecuting)
+        store.fence = True  # whatever this process does from here on reaches nobody
+        w.engine.cancel_if_live(run_id, Failure(FailurePhase.MODEL, Reason.CANCELLED, "the process dies"))
+        with pytest.raises(Unavailable):
+            await task
+    store.fence = False
+    return run_id, reader
+
+
+@pytest.mark.requirement("ENGINE-8")
+async def test_a_run_that_died_before_its_first_event_is_settled_at_boot() -> None:
+    store = FaultyStore()
+    await store.start()
+    await store.create_run(NewRun("run_never_begun", CALLER, "default", 1, session_id="s"))
+    async with world([answer("Next.")], store=store) as w:
+        run = await w.engine.get_run(CALLER, "run_never_begun")
+        reader = Reader()
+        await w.follow("run_never_begun", reader)
+        fresh = await w.run(session_id="s")
+    assert run.state is RunState.SETTLED
+    assert reader.kinds()[-1] == "RunFinished"
+    assert fresh.finished.outcome.kind is OutcomeKind.ANSWERED
+
+
+@pytest.mark.requirement("ENGINE-10")
+async def test_a_fault_of_ours_settles_the_run_as_internal_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken() -> None:
+        raise KeyError("a bug")
+
+    async with world([[broken]]) as w:  # type: ignore[list-item]
+        reader = await w.run()
+    failure = reader.finished.outcome.failure
+    assert failure is not None
+    assert failure.reason is Reason.INTERNAL
+    assert "a bug" not in failure.message
+    assert "Traceback" not in failure.message
+    assert "a bug" in caplog.text
+
+
+@pytest.mark.requirement("ENGINE-11")
+async def test_history_that_cannot_be_read_settles_the_run_in_preparation() -> None:
+    store = FaultyStore(unreadable=True)
+    async with world([answer("never")], store=store) as w:
+        reader = await w.run(session_id="s")
+    failure = reader.finished.outcome.failure
+    assert failure is not None
+    assert (failure.phase.value, failure.reason) == ("PREPARATION", Reason.STORE_UNAVAILABLE)
+    assert reader.kinds() == ["RunStarted", "RunFinished"]
+
+
+@pytest.mark.requirement("ENGINE-12")
+async def test_the_time_limit_of_the_run_ends_it_and_names_itself() -> None:
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    async with world([[never]]) as w:
+        reader = await w.run(policy=Policy(timeout=TimeoutPolicy(run=1.0)))
+    assert reader.finished.outcome.kind is OutcomeKind.BUDGET_EXCEEDED
+    assert reader.finished.outcome.limit_trip is not None
+    assert reader.finished.outcome.limit_trip.policy_path == "timeout.run"
+
+
+@pytest.mark.requirement("ENGINE-1")
+async def test_the_step_bound_of_the_request_holds() -> None:
+    async with world([calls(("ok", "{}"))] * 3, {"ok": ok}) as w:
+        reader = await w.run(policy=Policy(loop=LoopPolicy(max_steps=2)))
+        assert len(w.provider.requests) == 2
+    assert reader.finished.outcome.kind is OutcomeKind.MAX_STEPS
+
+
+@pytest.mark.requirement("ENGINE-13")
+async def test_history_reaches_the_model_in_order_and_the_prefix_only_grows() -> None:
+    script = [calls(("ok", "{}")), answer("first"), calls(("ok", "{}")), answer("second")]
+    async with world(script, {"ok": ok}) as w:
+        await w.run("one", session_id="s")
+        await w.run("two", session_id="s")
+        requests = [list(request.messages) for request in w.provider.requests]
+    for before, after in itertools.pairwise(requests):
+        assert after[: len(before)] == before
+    roles = [message["role"] for message in w.provider.messages(3)]
+    assert roles == ["system", "USER", "ASSISTANT", "TOOL", "ASSISTANT", "USER", "ASSISTANT", "TOOL"]
+
+
+@pytest.mark.requirement("ENGINE-14")
+async def test_an_idle_stream_gets_frames_without_events() -> None:
+    gate = asyncio.Event()
+    async with world([[gate.wait, *answer("done")]], heartbeat=0.01) as w:
+        _, reader, task = await w.start()
+        async with asyncio.timeout(LIMIT), reader.seen:
+            await reader.seen.wait_for(lambda: sum(not frame.events for frame in reader.frames) >= 2)
+        gate.set()
+        await task
+    beats = [frame for frame in reader.frames if not frame.events]
+    assert all(frame.epoch == 1 and frame.through_sequence > 0 for frame in beats)
+
+
+@pytest.mark.requirement("ENGINE-15")
+async def test_more_runs_than_the_server_takes_are_refused_and_not_stored() -> None:
+    gate = asyncio.Event()
+    async with world([[gate.wait, *answer("done")]] * 2, max_active_runs=2) as w:
+        started = [await w.start() for _ in range(2)]
+        with pytest.raises(Unavailable) as caught:
+            await w.engine.start_turn(TurnSpec(CALLER, (user("one too many"),)))
+        assert caught.value.reason is Reason.OVERLOADED
+        assert caught.value.retry_after
+        gate.set()
+        for _, _, task in started:
+            await task

@@ -1,0 +1,21 @@
+"""The engine: tasks, log, followers, recovery."""
+
+from __future__ import annotations
+
+REQUIREMENTS: dict[str, str] = {
+    "ENGINE-1": "A turn streams its events in order and settles; the end of an iteration does not end the run.",
+    "ENGINE-2": "Cancel reaches the provider's stream and the tool, and what was begun settles as interrupted.",
+    "ENGINE-3": "Nothing is acted on before it is durable: no model call and no tool starts ahead of its events.",
+    "ENGINE-4": "Events other than deltas are sent only when they are durable; deltas are sent at once.",
+    "ENGINE-5": "A store that fails for a while delays a run; a store that stays away ends it visibly, never silently.",
+    "ENGINE-6": "A fenced execution records nothing more, and its readers are told to attach again.",
+    "ENGINE-7": "A reader that falls behind reads the store and gets the same log.",
+    "ENGINE-8": "Runs found unfinished at boot settle ERRORED with SERVER_RESTARTED, pending calls by what is known.",
+    "ENGINE-9": "A cursor ahead of where a newer epoch began is told to rewind to it, and then gets the new history.",
+    "ENGINE-10": "A fault of the service settles the run as ERRORED with INTERNAL and a sentence, never a traceback.",
+    "ENGINE-11": "What fails in preparation settles the run with phase PREPARATION.",
+    "ENGINE-12": "The run's time limit ends it as BUDGET_EXCEEDED naming timeout.run.",
+    "ENGINE-13": "History of a session reaches the model encoded once, in order, before the new input.",
+    "ENGINE-14": "Idle streams get heartbeats: frames without events.",
+    "ENGINE-15": "More runs than the server takes are refused with a delay, and none of them is stored.",
+}

@@ -1,0 +1,36 @@
+"""Behaviours of the provider wires, each with an id that its tests name."""
+
+from __future__ import annotations
+
+REQUIREMENTS: dict[str, str] = {
+    "SSE-1": "Lines end with LF, CRLF or CR and with no other character; comments and unknown fields are dropped.",
+    "SSE-2": "The events do not depend on how the bytes are cut into reads.",
+    "SSE-3": "No input makes the splitter crash, hang or hold more than its limit.",
+    "WIRE-1": "Every recorded answer gives its truth in reads of any size; at most 1 % is disputed, with reasons.",
+    "WIRE-2": "The items of an answer do not depend on how its bytes are cut into reads.",
+    "WIRE-3": "No bytes make the parser crash, hang or grow without bound.",
+    "WIRE-4": "What joins in one read is one item: text, reasoning and the arguments of one call.",
+    "WIRE-5": "A provider's error is of its kind, whatever words and status it comes with.",
+    "WIRE-6": "Fragments of tool calls find their call by position, whatever the server does with index, id and name.",
+    "WIRE-7": "Calls of an answer that ended without a finish reason or with an error are never closed.",
+    "WIRE-8": "Usage is cumulative, the last one wins, and it is reported before the end signal.",
+    "WIRE-9": "Only a finish reason makes an end signal; one that is unknown is kept open with the provider's word.",
+    "WIRE-10": "An error inside a 200, before or after output, is a failure that keeps the output before it.",
+    "WIRE-11": "Retry-after is read from seconds, milliseconds and dates; absurd values are ignored.",
+    "WIRE-12": "A failure says what to do and holds neither the key nor text of the prompt or the provider.",
+    "WIRE-13": "The request body is joined from kept bytes, and the same message always gives the same bytes.",
+    "WIRE-14": "Every call in an encoded history has arguments that are a JSON object and its result by the same id.",
+    "WIRE-15": "What a server cannot be asked or given is refused with a clear error, never left out silently.",
+    "WIRE-16": "Provider options are merged last and cannot replace what the policy decides.",
+    "WIRE-17": "Tools work without native tool calls: the answer is constrained to a call or a final answer.",
+    "TRANSPORT-1": "Every wait of a call is bounded by its limits, and the failure names the limit.",
+    "TRANSPORT-2": "Only content re-arms the idle limit: pings, comments and empty deltas do not.",
+    "TRANSPORT-3": "Cancelling a call or closing its generator closes the connection at once.",
+    "TRANSPORT-4": "Connections are used again after an answer, and their number is bounded.",
+    "TRANSPORT-5": "Each way in which a provider cannot be reached has its reason and a sentence that says what to do.",
+    "TRANSPORT-6": "The body of an error is read only as far as it is needed, within a time limit.",
+    "TRANSPORT-7": "A connection that breaks is a failure in the middle of an answer and none after the finish reason.",
+    "PROFILE-1": "What differs between providers is data that a configuration can override; a mistake names its field.",
+    "PROFILE-2": "Keys come from the environment or a file, are read again for each call, and are never shown.",
+    "PROFILE-3": "A call needs no SDK: importing the providers does not import one.",
+}

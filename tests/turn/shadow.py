@@ -1,0 +1,338 @@
+"""A second opinion on a run: follows events and effects alone and asserts the invariants after each step.
+
+Written from DESIGN.md, not from the machine: it keeps its own books and looks at none of the machine's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from turn.machinekit import assert_well_formed
+
+from turnwired.domain.event import (
+    Event,
+    IterationFinished,
+    IterationRetryScheduled,
+    IterationStarted,
+    LoggedEvent,
+    PartFinished,
+    ReasoningDelta,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ToolCallArgumentsDelta,
+    ToolCallArgumentsFinished,
+    ToolCallExecuting,
+    ToolCallFinished,
+    ToolCallProgressed,
+    ToolCallStarted,
+)
+from turnwired.domain.generation import FinishReason
+from turnwired.domain.message import (
+    Message,
+    OpaqueBlock,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolResultStatus,
+    text_of,
+)
+from turnwired.domain.outcome import Notice, OutcomeKind
+from turnwired.policy.bounds import Bounds
+from turnwired.turn.effects import Abandon, CallModel, Effect, ResolveTool, RunTool, Settle, Step, Wait
+from turnwired.turn.facts import Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
+
+WELL_ENDED = {FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE}
+EXECUTED = {ToolResultStatus.OK, ToolResultStatus.INTERRUPTED, ToolResultStatus.OUTCOME_UNKNOWN}
+
+
+@dataclass
+class CallBook:
+    """What is known of one call."""
+
+    iteration: int
+    fragments: list[str] = field(default_factory=list[str])
+    arguments: str | None = None
+    resolving: bool = False
+    resolvable: bool = False
+    executing: bool = False
+    executed: bool = False
+    result: ToolResult | None = None
+
+
+@dataclass
+class IterationBook:
+    """What is known of one iteration."""
+
+    attempt: int = 0
+    output: bool = False
+    finish: FinishReason | None = None
+    calls: list[str] = field(default_factory=list[str])
+
+
+class Shadow:
+    """Follows one run. ``take`` asserts; the rest is to be read."""
+
+    def __init__(self, bounds: Bounds, *, include_trace: bool) -> None:
+        self.bounds = bounds
+        self.include_trace = include_trace
+        self.log: list[LoggedEvent] = []
+        self.iterations: list[IterationBook] = []
+        self.calls: dict[str, CallBook] = {}
+        self.parts: dict[str, list[str]] = {}
+        self.finished_parts: set[str] = set()
+        self.reasoning_parts: set[str] = set()
+        self.sent: list[Message] = []
+        self.model: tuple[int, int] | None = None
+        self.waiting: tuple[int, int] | None = None
+        self.finished: RunFinished | None = None
+        self.settled: Settle | None = None
+        self.resolved_count = 0
+        self.notices = 0
+
+    # --- what is alive ----------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> IterationBook:
+        return self.iterations[-1]
+
+    @property
+    def resolving(self) -> list[str]:
+        return [call_id for call_id, call in self.calls.items() if call.resolving and call.result is None]
+
+    @property
+    def executing(self) -> list[str]:
+        return [call_id for call_id, call in self.calls.items() if call.executing and call.result is None]
+
+    # --- one step ---------------------------------------------------------------------------------------------------
+
+    def take(self, fact: Fact | None, step: Step) -> None:
+        """Check what one fact led to (None: one that means nothing), and what holds after it."""
+        if self.settled is not None:
+            assert step == Step(), "something happened after the run was settled"
+            return
+        alive = self._alive_beside(fact)
+        for emitted in step.events:
+            assert self.finished is None, "an event after RunFinished"
+            self.log.append(LoggedEvent(len(self.log) + 1, len(self.log) + 1, emitted.iteration, emitted.event))
+            self._event(emitted.iteration, emitted.event)
+        abandoned = None
+        for effect in step.effects:
+            if isinstance(effect, Abandon):
+                assert abandoned is None
+                abandoned = effect
+            self._effect(effect)
+        if self.finished is not None:
+            assert step.effects, "RunFinished without Settle"
+            assert isinstance(step.effects[-1], Settle), "RunFinished without Settle, or an effect after it"
+            assert all(isinstance(effect, Abandon | Settle) for effect in step.effects), "work for a settled run"
+            assert abandoned == alive, "what was alive was not abandoned, or something else was"
+        else:
+            assert abandoned is None, "work of a run that goes on was abandoned"
+            busy = self.model or self.waiting or self.resolving or self.executing
+            assert busy or not self.iterations, "the run is not settled and waits for nothing"
+
+    def _alive_beside(self, fact: Fact | None) -> Abandon | None:
+        """The work in progress apart from that which the fact ends, as the Abandon that would stop it."""
+        match fact:
+            case ModelEnded() | ModelFailed():
+                self.model = None
+            case RetryDue():
+                self.waiting = None
+            case _:
+                pass
+        finishing = fact.call_id if isinstance(fact, ToolFinished) else None
+        calls = tuple(call_id for call_id in self.executing if call_id != finishing)
+        model = self.model is not None or self.waiting is not None
+        return Abandon(model, calls) if model or calls else None
+
+    def _event(self, iteration: int, event: Event) -> None:
+        if isinstance(event, RunStarted | RunFinished):
+            assert iteration == 0
+        else:
+            assert iteration == len(self.iterations) + isinstance(event, IterationStarted), "wrong iteration"
+        assert (len(self.log) == 1) == isinstance(event, RunStarted), "RunStarted is the first event, once"
+        match event:
+            case RunStarted():
+                pass
+            case IterationStarted():
+                assert all(call.result is not None for call in self.calls.values()), "a call is still open"
+                assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
+                self.iterations.append(IterationBook())
+            case TextDelta() | ReasoningDelta() | PartFinished():
+                self._part_event(event)
+            case IterationRetryScheduled():
+                assert self.now.finish is None
+                assert not self.now.output, "tried again after output"
+                assert event.attempt == self.now.attempt
+                assert event.attempt < self.bounds.max_attempts, "too many attempts"
+                assert event.delay_ns >= (event.failure.retry_after or 0) * 1e9
+                assert event.delay_ns <= max(self.bounds.retry_max_delay, 120.0) * 1.25e9
+            case IterationFinished():
+                self._iteration_finished(event)
+            case Notice():
+                self.notices += 1
+            case RunFinished():
+                self._run_finished(event)
+            case _:
+                self._call_event(iteration, event)
+
+    def _part_event(self, event: TextDelta | ReasoningDelta | PartFinished) -> None:
+        assert self.now.finish is None, "output after the iteration finished"
+        self.now.output = True
+        if isinstance(event, PartFinished):
+            part = event.part
+            assert part.part_id not in self.finished_parts, "a part finished twice"
+            self.finished_parts.add(part.part_id)
+            deltas = "".join(self.parts.get(part.part_id, []))
+            match part.content:
+                case Text(text):
+                    assert text == deltas, "a part differs from its deltas"
+                    assert text.strip(), "a blank part of text"
+                    assert part.part_id not in self.reasoning_parts
+                case Reasoning(text, signature):
+                    assert text == deltas, "a part differs from its deltas"
+                    assert signature or part.part_id in self.reasoning_parts
+                case content:
+                    assert isinstance(content, OpaqueBlock)
+            return
+        assert event.text, "an empty delta"
+        assert event.part_id not in self.finished_parts, "a delta after its part finished"
+        if isinstance(event, ReasoningDelta):
+            self.reasoning_parts.add(event.part_id)
+        self.parts.setdefault(event.part_id, []).append(event.text)
+
+    def _call_event(self, iteration: int, event: Event) -> None:
+        match event:
+            case ToolCallStarted():
+                assert self.now.finish is None
+                assert event.call_id not in self.calls, "a call id twice"
+                assert (event.tool is None) == bool(event.requested_name)
+                self.calls[event.call_id] = CallBook(iteration)
+                self.now.calls.append(event.call_id)
+                self.now.output = True
+            case ToolCallArgumentsDelta(call_id, fragment):
+                assert self.now.finish is None
+                assert fragment
+                assert self.calls[call_id].arguments is None, "a fragment after the arguments finished"
+                self.calls[call_id].fragments.append(fragment)
+            case ToolCallArgumentsFinished(call_id, arguments):
+                assert self.now.finish is None
+                assert self.calls[call_id].arguments is None, "arguments finished twice"
+                text = "".join(self.calls[call_id].fragments)
+                assert arguments == (text if text.strip() else "{}"), "arguments differ from their fragments"
+                self.calls[call_id].arguments = arguments
+            case ToolCallExecuting():
+                self._executing(event)
+            case ToolCallProgressed(call_id):
+                assert call_id in self.executing
+            case _:
+                assert isinstance(event, ToolCallFinished)
+                self._call_finished(event.result)
+
+    def _executing(self, event: ToolCallExecuting) -> None:
+        call = self.calls[event.call_id]
+        assert self.now.finish in WELL_ENDED, "a tool starts although its answer did not end well"
+        assert event.call_id in self.now.calls
+        assert call.resolvable, "a tool starts unchecked"
+        assert not call.executed, "a tool starts twice"
+        assert call.result is None, "a tool starts after its call settled"
+        assert not self.resolving, "a tool starts before all calls are checked"
+        before = self.now.calls[: self.now.calls.index(event.call_id)]
+        assert all(self.calls[i].executed or self.calls[i].result is not None for i in before), "not in model order"
+        call.executing = call.executed = True
+        assert len(self.executing) <= self.bounds.max_parallel_calls, "too many tools at once"
+
+    def _call_finished(self, result: ToolResult) -> None:
+        call = self.calls[result.call_id]
+        assert call.result is None, "a call finished twice"
+        assert self.now.finish is not None, "a call settled before its answer ended"
+        if result.status is ToolResultStatus.NOT_EXECUTED:
+            assert not call.executed
+        if result.status in EXECUTED:
+            assert call.executed, f"{result.status} without executing"
+        call.result = result
+
+    def _iteration_finished(self, event: IterationFinished) -> None:
+        assert self.now.finish is None, "an iteration finished twice"
+        assert set(self.parts) <= self.finished_parts, "a part is still open"
+        if event.finish_reason in WELL_ENDED:
+            assert all(self.calls[call_id].arguments is not None for call_id in self.now.calls)
+        self.now.finish = event.finish_reason
+
+    def _run_finished(self, event: RunFinished) -> None:
+        outcome = event.outcome
+        assert all(call.result is not None for call in self.calls.values()), "a call never settled"
+        assert not self.iterations or self.now.finish is not None, "the iteration never finished"
+        assert event.iteration_count == len(self.iterations)
+        assert event.tool_call_count == len(self.calls)
+        assert (outcome.failure is None) == (outcome.kind is OutcomeKind.ANSWERED)
+        if outcome.failure is not None:
+            assert outcome.failure.message
+            assert outcome.failure.iteration == len(self.iterations)
+        assert (event.trace is not None) == (self.include_trace or outcome.kind is not OutcomeKind.ANSWERED)
+        if outcome.kind is OutcomeKind.ANSWERED:
+            assert self.now.finish in WELL_ENDED, "success without a positive end"
+            assert event.message is not None
+            assert text_of(event.message).strip(), "success without anything to show"
+            assert not self.now.calls, "success while the model asked for tools"
+            assert not outcome.partial
+        if outcome.kind is OutcomeKind.TOOL_ONLY:
+            assert self.calls
+            assert event.message is None
+        assert not (outcome.partial and event.message is None)
+        self.finished = event
+
+    def _effect(self, effect: Effect) -> None:
+        match effect:
+            case CallModel():
+                assert (effect.iteration, effect.attempt) == (len(self.iterations), self.now.attempt + 1)
+                assert effect.iteration <= self.bounds.max_steps, "too many steps"
+                assert effect.attempt <= self.bounds.max_attempts
+                assert effect.attempt == 1 or not effect.append, "a retry changes the request"
+                assert self.model is None
+                assert self.waiting is None
+                self.sent.extend(effect.append)
+                assert_well_formed(tuple(self.sent))
+                assert effect.iteration == 1 or self.sent, "the next request says nothing new"
+                self.now.attempt = effect.attempt
+                self.model = (effect.iteration, effect.attempt)
+            case Wait():
+                assert effect.attempt == self.now.attempt + 1
+                self.waiting = (effect.iteration, effect.attempt)
+            case ResolveTool(call_id, _, arguments):
+                call = self.calls[call_id]
+                assert call.result is None
+                assert not call.resolving
+                assert call.arguments == arguments
+                call.resolving = True
+                self.resolved_count += 1
+                assert self.resolved_count <= self.bounds.max_tool_calls, "too many tool calls"
+            case RunTool(call_id, _, arguments):
+                assert call_id in self.executing, "RunTool without ToolCallExecuting"
+                assert arguments == self.calls[call_id].arguments
+            case Abandon():
+                pass
+            case Settle():
+                self._settle(effect)
+
+    def _settle(self, effect: Settle) -> None:
+        assert self.finished is not None, "Settle before RunFinished"
+        assert effect.finished == self.finished
+        assert effect.messages[: len(self.sent)] == tuple(self.sent), "the session forgets what was sent"
+        assert_well_formed(effect.messages)
+        for message in effect.messages:
+            for part in message.parts:
+                match part.content:
+                    case ToolCall() as call:
+                        known = self.calls[call.call_id]
+                        assert call.arguments_json in {known.arguments, "{}"}
+                    case ToolResult() as result:
+                        assert result == self.calls[result.call_id].result
+                    case _:
+                        pass
+        kept = {part.content.call_id for m in effect.messages for part in m.parts if isinstance(part.content, ToolCall)}
+        for call_id, book in self.calls.items():
+            assert call_id in kept or book.arguments is None, "a whole call is missing in the history"
+        self.settled = effect
