@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -220,8 +221,8 @@ async def test_a_history_of_a_megabyte_is_sent_as_it_was_kept() -> None:
 
 @pytest.mark.requirement("PROFILE-3")
 def test_no_sdk_is_imported_with_the_provider() -> None:
-    code = (
-        "import sys, turnwired.providers.openai_chat; print([m for m in sys.modules if m in ('openai', 'anthropic')])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    code = "import sys, turnwired.providers.openai_chat; print([m for m in sys.modules if m in ('openai', 'anthropic')])"
+    environ = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout.strip() == "[]"
