@@ -9,10 +9,10 @@ from pathlib import Path
 import grpc
 import psutil
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from e2e.provider import Hang, Say, Wait, answer, calls, provider
 from e2e.service import SECONDS, Followed, Service, config_text, prompt, service
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from turnwire.v1 import message_pb2, outcome_pb2, run_pb2, turn_service_pb2
 
 pytestmark = pytest.mark.anyio

@@ -120,6 +120,11 @@ class JsonToolParser:
         """Whether the provider said why it stopped."""
         return self._inner.finish_seen
 
+    @property
+    def content(self) -> bool:
+        """Whether the last read brought content, also when its meaning is not known yet and it is held back."""
+        return self._inner.content
+
     def feed(self, data: bytes) -> list[ModelItem]:
         """The items that ``data`` completes."""
         return self._read(self._inner.feed(data))
