@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from e2e.provider import Drop, Provider, Refuse, Say, answer, calls, provider
 from e2e.service import SECONDS, Ended, Followed, Service, child_environment, config_text, prompt, run_cli, service
+
 from turnwire.v1 import outcome_pb2, turn_service_pb2
 
 pytestmark = pytest.mark.anyio

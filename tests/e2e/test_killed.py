@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from e2e.history import assert_well_formed
 from e2e.provider import Request, Say, Step, Wait, answer, calls, provider
 from e2e.service import START_SECONDS, Followed, Service, config_text, prompt, service
+
 from turnwire import RunView
 from turnwire.v1 import event_pb2, message_pb2, outcome_pb2, run_pb2, turn_service_pb2
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import grpc
 import psutil
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from e2e.provider import Hang, Say, Wait, answer, calls, provider
 from e2e.service import SECONDS, Followed, Service, config_text, prompt, service
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from turnwire.v1 import message_pb2, outcome_pb2, run_pb2, turn_service_pb2
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +51,8 @@ async def test_a_run_in_flight_finishes_within_the_grace_period_and_new_ones_are
             s.signal(number)
             await s.line("no new runs")
             error = await refused(s)
-            health = await health_pb2_grpc.HealthStub(s.channel).Check(
+            checker: Any = health_pb2_grpc.HealthStub(s.channel)  # no types are shipped for it
+            health = await checker.Check(
                 health_pb2.HealthCheckRequest(service="turnwire.v1.TurnService"), timeout=SECONDS
             )
             gate.set()

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from e2e.provider import Drop, Refuse, Say, answer, calls, provider
 from e2e.service import ROOT, config_text, prompt, service
 from telemetry.collector import running_collector
@@ -24,16 +23,18 @@ async def test_spans_and_metrics_of_runs_with_tools_pass_an_independent_checker(
     with running_collector() as collector:
         config = f'{config_text("URL", time_server=True)}[telemetry]\notlp_endpoint = "{collector.endpoint}"\n{RETRY}'
         both = calls(("add", {"a": 1, "b": 2}), ("time__get_current_time", {"timezone": "UTC"}), ("nosuch", {}))
-        async with provider(
-            *(both, answer("It is three.")),
-            *((Refuse(503),), answer("At last.")),
-            (Refuse(401, "invalid_api_key"),),
-            *((Say("half"), Drop()),) * 8,
-        ) as p:
-            async with service(tmp_path, config.replace("URL", p.url), GATES=p.url) as s:
-                for number in range(4):
-                    await s.run(prompt("a very private question", session_id=f"s{number}"))
-                ended = await s.stop()
+        async with (
+            provider(
+                *(both, answer("It is three.")),
+                *((Refuse(503),), answer("At last.")),
+                (Refuse(401, "invalid_api_key"),),
+                *((Say("half"), Drop()),) * 8,
+            ) as p,
+            service(tmp_path, config.replace("URL", p.url), GATES=p.url) as s,
+        ):
+            for number in range(4):
+                await s.run(prompt("a very private question", session_id=f"s{number}"))
+            ended = await s.stop()
         spans = collector.spans
         directory = tmp_path / "otlp"
         directory.mkdir()

@@ -6,9 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-
 from e2e.provider import answer, calls, provider
 from e2e.service import config_text, prompt, service
+
 from turnwire.v1 import message_pb2, outcome_pb2
 
 pytestmark = pytest.mark.anyio
