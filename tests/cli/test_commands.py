@@ -155,3 +155,12 @@ async def test_version_is_one_line_and_help_names_every_command(tmp_path: Path) 
     unknown = await run_cli("run", "Hello", "--nosuch", cwd=tmp_path)
     assert unknown.code == 2
     assert "Traceback" not in unknown.stderr
+
+
+@pytest.mark.requirement("CLI-16")
+@pytest.mark.parametrize("command", [("run", "Hello"), ("tools",), ("policy",)])
+async def test_an_unknown_agent_of_a_private_server_is_the_same_line(tmp_path: Path, command: tuple[str, ...]) -> None:
+    environment = child_environment(OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    ended = await run_cli(*command, "--agent", "nobody", cwd=tmp_path, environment=environment)
+    assert ended.code == 2
+    assert ended.stderr == "turnwire: NOT_FOUND: No agent has the id 'nobody'. Configured agents: default.\n"
