@@ -78,6 +78,18 @@ def test_a_call_cut_by_the_output_limit_is_never_closed() -> None:
     assert folded.stopped.reason is FinishReason.OUTPUT_LIMIT
 
 
+@pytest.mark.requirement("WIRE-17", "TRANSPORT-2")
+def test_what_is_held_back_until_its_meaning_is_known_is_content_all_the_same() -> None:
+    parser = JsonToolParser()
+    begun = body(['{"tool": "get']).split(b"data: [DONE]")[0].rsplit(b"data: ", 1)[0]
+    assert parser.feed(begun) == []
+    assert parser.content
+    parser.feed(b'data: {"id":"r","choices":[{"index":0,"delta":{"content":"_time"},"finish_reason":null}]}\n\n')
+    assert parser.content
+    parser.feed(b": ping\n\n")
+    assert not parser.content
+
+
 @pytest.mark.requirement("WIRE-17")
 def test_a_server_that_ignores_the_schema_gives_its_text_as_the_answer() -> None:
     assert parse(body(["Just ", "text."])).text == "Just text."

@@ -33,7 +33,11 @@ def certificate(tmp_path: Path) -> Path:
 async def test_connections_are_bounded() -> None:
     release = asyncio.Event()
 
+    both = asyncio.Event()
+
     async def handler(_: Request, answer: Answer) -> None:
+        if server.connections == 2:
+            both.set()
         await release.wait()
         await answer.all(text("a") + END)
 
@@ -41,13 +45,41 @@ async def test_connections_are_bounded() -> None:
         chat = provider(server.url)
         chat._transport = HttpTransport(max_connections=2)
         calls = [asyncio.create_task(ask(chat, request())) for _ in range(6)]
-        while len(server.requests) < 2:
-            await asyncio.sleep(0)
+        await asyncio.wait_for(both.wait(), 5)
         assert server.connections == 2
         release.set()
         assert [folded.text for folded, _ in await asyncio.gather(*calls)] == ["a"] * 6
         assert server.connections == 2
         await chat.aclose()
+
+
+@pytest.mark.requirement("TRANSPORT-8")
+async def test_a_connection_that_the_server_closed_meanwhile_costs_no_call() -> None:
+    async def handler(_: Request, answer: Answer) -> None:
+        await answer.all(text("a") + END)  # with the promise to keep the connection,
+        answer.writer.close()  # which is broken at once
+
+    async with serve(handler) as server:
+        chat = provider(server.url)
+        for _ in range(5):
+            folded, failure = await ask(chat, request())
+            assert (folded.text, failure) == ("a", None)
+        await chat.aclose()
+    assert len(server.requests) == 5
+
+
+@pytest.mark.requirement("TRANSPORT-8")
+async def test_a_server_that_drops_a_new_connection_is_not_asked_twice() -> None:
+    async def handler(_: Request, answer: Answer) -> None:
+        answer.writer.transport.abort()
+
+    async with serve(handler) as server:
+        chat = provider(server.url)
+        _, failure = await ask(chat, request())
+        await chat.aclose()
+    assert failure
+    assert (failure.reason, failure.retryable) == (Reason.PROVIDER_NETWORK, True)
+    assert len(server.requests) == 1
 
 
 @pytest.mark.requirement("TRANSPORT-1")
@@ -87,9 +119,9 @@ async def test_a_stream_that_only_keeps_itself_alive_times_out_with_its_output_k
     async def handler(_: Request, answer: Answer) -> None:
         await answer.start()
         await answer.send(text("a"))
-        for _ in range(1000):  # or until the connection is closed
+        for pause in [0.01] * 1000:  # or until the connection is closed
             await answer.send(noise)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause)
 
     folded, failure = await answer_of(handler, request(limits=CallLimits(total=20, idle=0.15)))
     assert failure

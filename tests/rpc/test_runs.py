@@ -158,7 +158,10 @@ async def _ok(invocation: ToolInvocation) -> str:
 
 @pytest.mark.requirement("RPC-16")
 async def test_cancel_during_a_retry_wait_ends_the_run_without_another_request() -> None:
-    script: list[Sequence[Step]] = [[fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=30.0)], answer("never")]
+    script: list[Sequence[Step]] = [
+        [fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=30.0)],
+        answer("never"),
+    ]
     async with connected(script) as c:
         stream = aiter(c.turns.RunTurn(prompt(), timeout=SECONDS))
         frames: list[Frame] = []
@@ -266,7 +269,7 @@ async def test_a_stopping_server_refuses_new_runs_and_settles_those_in_flight(si
         for stream in streams:
             await anext(stream)
         stopping = asyncio.create_task(c.world.engine.stop(0.05))
-        while not c.world.engine.stopping:
+        while not c.world.engine.stopping:  # noqa: ASYNC110 - one turn of the loop is all it takes
             await asyncio.sleep(0)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await c.run(prompt())

@@ -25,6 +25,7 @@ from turnwired.context.prompt import Prompt
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ResponseIdentified
 from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
@@ -248,8 +249,9 @@ class Execution:
         except StoreError:
             # The log has failed and says so itself; its writer ends this run's tasks.
             return
-        except Exception as error:  # task boundary: a fault of ours must settle the run, not vanish
-            logger.exception("run %s: %s failed", self._run.run_id, type(effect).__name__)
+        except Exception as error:  # noqa: BLE001 - task boundary: a fault of ours must settle the run, not vanish
+            name = type(effect).__name__
+            logger.error("run %s: %s failed: %s", self._run.run_id, name, where_raised(error))  # noqa: TRY400 - never its text
             self.feed(
                 DriverFailed(
                     Failure(
@@ -313,7 +315,8 @@ class Execution:
 
     def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
         prepared = self._prepared
-        assert prepared.provider is not None and prepared.prompt is not None, "a prepared run has both"
+        assert prepared.provider is not None, "a prepared run has a provider"
+        assert prepared.prompt is not None, "a prepared run has a prompt"
         prompt, bounds = prepared.prompt, prepared.bounds
         prompt.extend(effect.append)
         offer = effect.offer_tools and bool(prompt.offered)
@@ -341,7 +344,9 @@ class Execution:
         call_id = effect.call_id
         prepared, checked = self._prepared, self._checked[effect.call_id]
         view = prepared.view
-        assert view is not None and checked.tool is not None and checked.arguments is not None, "it was resolved"
+        assert view is not None, "a tool that was resolved comes from a view"
+        assert checked.tool is not None, "the call was resolved"
+        assert checked.arguments is not None, "its arguments were checked"
         invocation = ToolInvocation(
             run_id=self._run.run_id,
             call_id=call_id,

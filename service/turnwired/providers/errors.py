@@ -97,15 +97,10 @@ def _rule(
     return _Rule(kind, frozenset(words.split()), frozenset(statuses), pattern, frozenset(only))
 
 
-_OVERFLOW = "|".join(
-    (
-        r"max(imum)? context",
-        r"available context size",
-        r"context (window|limit|length) (is |was )?exceeded",
-        r"exceed\w* (the )?(model'?s )?context",
-        r"prompt (is )?too long",
-        r"total length of all messages is too long",
-    )
+_OVERFLOW = (
+    r"max(imum)? context|available context size|prompt (is )?too long|"
+    r"context (window|limit|length) (is |was )?exceeded|exceed\w* (the )?(model'?s )?context|"
+    r"total length of all messages is too long"
 )
 
 # The first match counts. Words are codes and types in lower case.
