@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -50,7 +51,8 @@ class GrpcTarget:
     async def turn(self, turn: Turn, on_text: OnText) -> None:
         """As the target says."""
         read = turn_service_pb2.RunTurnResponse.FromString
-        stream = self._channel().unary_stream(METHOD)(request_of(turn), timeout=TURN_SECONDS)
+        call: grpc.aio.UnaryStreamMultiCallable[Any, Any] = self._channel().unary_stream(METHOD)  # bytes both ways
+        stream = call(request_of(turn), timeout=TURN_SECONDS)
         self._active += 1
         frame: turn_service_pb2.RunTurnResponse | None = None
         try:

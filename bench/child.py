@@ -53,7 +53,8 @@ class Child:
                 cwd=cwd,
                 env=environment(environ),
             )
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self._unread = b""
 

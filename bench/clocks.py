@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-import sys
+import platform
 import time
 
 import psutil
+
+_LINUX = platform.system() == "Linux"
 
 
 def cpu_seconds(pid: int) -> float:
     """CPU time of all threads of a process, those that ended included."""
     if pid == os.getpid():
         return time.process_time()
-    if sys.platform == "linux":
-        # The clock of another process, in nanoseconds; what /proc says is in hundredths of a second.
-        return time.clock_gettime((~pid << 3) | 2)
-    times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
+    if not _LINUX:
+        times = psutil.Process(pid).cpu_times()
+        return times.user + times.system
+    # The clock of another process, in nanoseconds; what /proc says is in hundredths of a second.
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def resident_kb(pid: int) -> float:

@@ -1,4 +1,4 @@
-"""Floor: the hand-written loop in the caller's own process over httpx2, the client that the SDKs of providers are made on.
+"""Floor: the hand-written loop in the caller's own process over httpx2, which the SDKs of providers are made on.
 
 No gRPC and no server. httpx2 is httpx under its present name.
 """

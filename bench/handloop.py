@@ -69,7 +69,8 @@ class McpPipe:
             self._waiting.pop(message["id"]).set_result(message["result"])
 
     async def _request(self, method: str, params: dict[str, Any]) -> Any:
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         self._number += 1
         future = self._waiting[self._number] = asyncio.get_running_loop().create_future()
         message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}

@@ -81,7 +81,7 @@ def _native_client(folder: Path) -> bool:
     """Build the harness's C++ client where that is possible; without it a Python client measures."""
     if shutil.which("g++") is None or shutil.which("pkg-config") is None:
         return False
-    flags = subprocess.run(  # noqa: S603
+    flags = subprocess.run(
         ["pkg-config", "--cflags", "--libs", "grpc++"],  # noqa: S607
         capture_output=True,
         text=True,

@@ -141,8 +141,8 @@ async def concurrent(measured: Measured, turns: int = 200, size: int = 50, ms: i
         def on_text(text: str) -> None:
             nonlocal seen
             now = time.monotonic()
-            for start in range(0, len(text), STAMP_CHARS):
-                late.append(now - int(text[start : start + STAMP_CHARS]) / 1e6)
+            starts = range(0, len(text), STAMP_CHARS)
+            late.extend(now - int(text[start : start + STAMP_CHARS]) / 1e6 for start in starts)
             if not seen:
                 firsts.append(now - begun)
             seen += len(text) // STAMP_CHARS
@@ -200,6 +200,5 @@ async def first(measured: Measured) -> Sample:
 
 
 MEASURES: Mapping[str, Callable[..., Awaitable[Sample]]] = {
-    function.__name__: function
-    for function in (short, deltas, tool, mcp, parallel, history, concurrent, first)
+    function.__name__: function for function in (short, deltas, tool, mcp, parallel, history, concurrent, first)
 }

@@ -23,7 +23,6 @@ from turnwired.codec.event import encode_event
 from turnwired.domain.event import TextDelta
 from turnwired.domain.generation import TextChunk
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.policy import Policy
 from turnwired.domain.run import Caller
 from turnwired.engine.log import RunLog
 from turnwired.policy.bounds import bounds_of
@@ -69,7 +68,7 @@ def _alternately(rounds: int, works: Sequence[Callable[[], int]]) -> list[float]
     return [statistics.median(times) for times in found]
 
 
-# --- the wire -----------------------------------------------------------------------------------------------------------
+# --- the wire --------------------------------------------------------------------------------------------------------
 
 
 def _events(deltas: int) -> list[bytes]:
@@ -115,7 +114,7 @@ def wire(size: Size) -> list[Row]:
     return rows
 
 
-# --- a delta on its way ---------------------------------------------------------------------------------------------------
+# --- a delta on its way ----------------------------------------------------------------------------------------------
 
 
 def _machine() -> TurnMachine:
@@ -157,13 +156,13 @@ def delta(size: Size) -> list[Row]:
     (logged,) = asyncio.run(log())
     return [
         _row(f"machine, a delta, {len(few)} in the answer", short),
-        _row(f"machine, a delta, {len(many)} in the answer", long, note="grows with the answer only if something copies"),
+        _row(f"machine, a delta, {len(many)} in the answer", long, note="more only if something copies"),
         _row("codec, a delta", encoded),
         _row("log, a delta", logged, note="the codec's share included"),
     ]
 
 
-# --- the store ------------------------------------------------------------------------------------------------------------
+# --- the store -------------------------------------------------------------------------------------------------------
 
 
 def _new_run(run_id: str) -> NewRun:

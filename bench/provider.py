@@ -111,8 +111,8 @@ class _Events:
             function = {"name": name, "arguments": ""}
             opened = {"index": index, "id": f"call_{step}_{index}", "type": "function", "function": function}
             out.append(self.delta({"tool_calls": [opened]}))
-            for piece in _ARGUMENTS:
-                out.append(self.delta({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
+            pieces = ({"index": index, "function": {"arguments": piece}} for piece in _ARGUMENTS)
+            out.extend(self.delta({"tool_calls": [piece]}) for piece in pieces)
         return b"".join(out)
 
 
@@ -146,7 +146,7 @@ def script(model: str, results: int, tool: str) -> Whole | Paced | Refused:
             return _text(model, 0, count)
         case "pace", [count, milliseconds] if count:
             return _paced(model, count, milliseconds)
-        case ("tool" | "ptool"), [_] if not tool:
+        case (("tool" | "ptool"), [_]) if not tool:
             return Refused("no tool is offered")
         case "tool", [iterations]:
             return _tools(model, results, 1, tool) if results < iterations else _text(model, results, LAST_TEXT)
@@ -245,9 +245,7 @@ class Provider(asyncio.Protocol):
 async def serve() -> asyncio.Server:
     """Listen on a free port of loopback."""
     completions = [0]
-    return await asyncio.get_running_loop().create_server(
-        lambda: Provider(completions), "127.0.0.1", 0, backlog=2048
-    )
+    return await asyncio.get_running_loop().create_server(lambda: Provider(completions), "127.0.0.1", 0, backlog=2048)
 
 
 async def _main() -> None:

@@ -36,7 +36,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--repetitions", type=int, help="at most so many, within the time")
     parser.add_argument("--seconds", type=float, help="begin no repetition that would end later")
     parser.add_argument("--targets", help=f"comma-separated; there are: {', '.join(TARGETS)}")
-    parser.add_argument("--only", help="comma-separated measures: " + ", ".join(sorted({s.measure for s in FULL.steps})))
+    measures = ", ".join(sorted({step.measure for step in FULL.steps}))
+    parser.add_argument("--only", help=f"comma-separated measures, without cold starts; there are: {measures}")
+    parser.add_argument(
+        "--parts", choices=["tiny", "quick", "full", "none"], help="sizes for the costs of single parts"
+    )
     parser.add_argument("--out", type=Path, default=OUTPUT, help="directory for the samples (default: build/bench)")
     parser.add_argument("--harness", action="store_true", help="run the shared harness instead")
     arguments = parser.parse_args(argv)
@@ -64,6 +68,8 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         if unknown := set(targets) - set(TARGETS):
             raise ValueError(f"no target is called {', '.join(sorted(unknown))}; there are: {', '.join(TARGETS)}")
         plan = replace(plan, targets=targets)
+    if arguments.parts is not None:
+        plan = replace(plan, micro=arguments.parts)
     if arguments.only is not None:
         wanted = arguments.only.split(",")
         chosen = tuple(step for step in plan.steps if step.measure in wanted)
@@ -76,7 +82,7 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
 def measure(plan: Plan, out: Path) -> Report:
     """Run the plan and write every sample."""
     begun = time.time()
-    # Beside the samples and not in the system's temporary directory, which may be memory: the database is to be on disk.
+    # Beside the samples: the system's temporary directory may be memory, and the database is to be on a disk.
     directory = Path(tempfile.mkdtemp(prefix="run-", dir=out))
     try:
         session = Session(plan, directory, lambda text: print(text, file=sys.stderr, flush=True))
@@ -95,6 +101,8 @@ def measure(plan: Plan, out: Path) -> Report:
 
 def parts(plan: Plan, directory: Path) -> list[dict[str, float | str]]:
     """The costs of single parts, in a process of their own."""
+    if plan.micro == "none":
+        return []
     child = Child(["-m", "bench.micro", plan.micro, str(directory)], directory / "micro.log")
     try:
         rows: list[dict[str, float | str]] = json.loads(child.receive(MICRO_SECONDS))
