@@ -50,6 +50,9 @@ contract: buf ## buf lint, format and breaking over proto/
 generate: environment-dev buf ## Write the generated code of the contract
 	@$(PY) scripts/generate.py
 
+bench: environment-dev ## Measure the service beside its floors, 4 minutes (ARGS="--quick", ARGS="--harness")
+	@$(PY) scripts/bench.py $(ARGS)
+
 clean: ## Remove what was made, the environment included (the model stays in the user's cache)
 	@rm -rf $(VENV) scripts/buf/node_modules $(CACHES)
 	@find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +

@@ -140,32 +140,16 @@ def install_uv(venv: Path) -> None:
     if subprocess.run([python, "-c", "import pip"], check=False, capture_output=True).returncode:
         # uv's sync took it out: the lock files do not name it.
         run([python, "-m", "ensurepip"], "pip could not be put back into the environment")
-    command: list[str | Path] = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--require-hashes",
-    ]
-    command += ["--no-deps", "-r", BOOTSTRAP_LOCK]
+    command: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--require-hashes", "--no-deps", "-r", BOOTSTRAP_LOCK]
     run(command, "pip could not install uv (is a package index reachable?)")
     stamp(venv, "uv").write_text(key, encoding="utf-8")
 
 
 def uv(venv: Path, verb: str, *arguments: str | Path, network: bool = False) -> None:
-    command: list[str | Path] = [
-        venv / "bin" / "uv",
-        "pip",
-        verb,
-        "--quiet",
-        "--python",
-        venv / "bin" / "python",
-        *arguments,
-    ]
+    command: list[str | Path] = [venv / "bin" / "uv", "pip", verb, "--quiet", "--python", venv / "bin" / "python"]
     hint = " (is a package index reachable? UV_DEFAULT_INDEX names another one)" if network else ""
-    run(command, f"uv pip {verb} failed{hint}")
+    run([*command, *arguments], f"uv pip {verb} failed{hint}")
 
 
 def run(command: list[str | Path], failure: str, *, cwd: Path = ROOT) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import (
@@ -22,21 +21,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.usage import Usage
 from turnwired.providers.errors import WireError
-
-
-class Parser(Protocol):
-    """What the parsers of all wires have in common."""
-
-    error: WireError | None
-    broken: Failure | None
-
-    def feed(self, data: bytes) -> list[ModelItem]:
-        """Items of one read."""
-        ...
-
-    def finish(self) -> list[ModelItem]:
-        """Items of the end."""
-        ...
+from turnwired.providers.transport import WireParser
 
 
 @dataclass(slots=True)
@@ -112,7 +97,7 @@ def reads(body: bytes, size: int) -> Iterator[bytes]:
     return (body[i : i + step] for i in range(0, len(body), step))
 
 
-def fold(parser: Parser, chunks: Iterable[bytes]) -> Folded:
+def fold(parser: WireParser, chunks: Iterable[bytes]) -> Folded:
     """Parse all chunks and fold the items."""
     folded = Folded()
     for chunk in chunks:

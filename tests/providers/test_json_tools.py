@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from turnwired.domain.message import Role
+from turnwired.domain.message import Part, Role, Text, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.tool import Tool, ToolChoice, ToolChoiceMode, ToolRef, ToolSource
 from turnwired.providers import json_tools
 from turnwired.providers.json_tools import ToolExample, tool_call_schema
@@ -134,18 +134,25 @@ def test_the_instructions_name_each_tool_its_arguments_and_the_way_to_answer() -
 
 
 @pytest.mark.requirement("JSONTOOLS-1")
-def test_examples_speak_of_offered_tools_only_and_obey_the_schema() -> None:
+def test_examples_become_a_conversation_about_offered_tools_only() -> None:
     examples = [
         ToolExample("Time?", tool="now", arguments={"zone": "UTC"}, result="12:00", answer="Noon."),
         ToolExample("Weather?", tool="weather", arguments={}),
         ToolExample("Hi.", answer="Hello."),
     ]
     messages = json_tools.example_messages(examples, [NOW])
-    assert [(role, text) for role, text in messages if role is Role.USER] == [
-        (Role.USER, "Time?"),
-        (Role.USER, "Result of srv__now: 12:00"),
-        (Role.USER, "Hi."),
+    assert [(message.role, message.parts[0].content) for message in messages] == [
+        (Role.USER, Text("Time?")),
+        (Role.ASSISTANT, ToolCall("example", NOW.ref, '{"zone": "UTC"}')),
+        (Role.TOOL, ToolResult("example", ToolResultStatus.OK, (Part("example", Text("12:00")),))),
+        (Role.ASSISTANT, Text("Noon.")),
+        (Role.USER, Text("Hi.")),
+        (Role.ASSISTANT, Text("Hello.")),
     ]
-    written = [json.loads(text) for role, text in messages if role is Role.ASSISTANT]
-    assert len(written) == 3
-    assert all(is_valid(tool_call_schema([NOW]), turn) for turn in written)
+
+
+@pytest.mark.requirement("JSONTOOLS-1")
+def test_what_history_shows_of_calls_and_answers_obeys_the_schema() -> None:
+    schema = tool_call_schema([NOW])
+    assert is_valid(schema, json.loads(json_tools.call_text("srv__now", '{"zone": "UTC"}')))
+    assert is_valid(schema, json.loads(json_tools.answer_text('"Hello",\n\N{SNOWMAN}')))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from providers.folding import Folded, fold, reads
 
 from turnwired.domain.errors import ProviderError
@@ -32,9 +32,9 @@ TOOL = Tool(REF, "Tells the time.", '{"type":"object","properties":{"zone":{"typ
 
 def body(texts: Sequence[str], finish: str = "stop", **first: Any) -> bytes:
     """A stream of these texts."""
-    chunks = [{"content": text} for text in texts]
-    events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in [first, *chunks]]
-    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    chunks: list[dict[str, Any]] = [{"content": text} for text in texts]
+    deltas: list[tuple[dict[str, Any], str | None]] = [*((delta, None) for delta in [first, *chunks]), ({}, finish)]
+    events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": why}]} for delta, why in deltas]
     return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"
 
 
@@ -51,7 +51,7 @@ ANSWER = '{"tool": "none", "answer": "It is\\nnoon."}'
 @given(cuts=st.lists(st.integers(1, len(CALL) - 1), max_size=5), size=st.sampled_from([0, 1, 7, 64]))
 def test_a_json_turn_is_a_tool_call_however_it_is_cut(cuts: list[int], size: int) -> None:
     edges = [0, *sorted(cuts), len(CALL)]
-    texts = [CALL[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    texts = [CALL[a:b] for a, b in pairwise(edges)]
     folded = parse(body(texts), size)
     [call] = folded.calls.values()
     assert (call.name, json.loads(call.arguments), call.closed) == ("get_time", {"zone": "Asia/Tokyo"}, True)
@@ -76,6 +76,18 @@ def test_a_call_cut_by_the_output_limit_is_never_closed() -> None:
     assert not call.closed
     assert folded.stopped
     assert folded.stopped.reason is FinishReason.OUTPUT_LIMIT
+
+
+@pytest.mark.requirement("WIRE-17", "TRANSPORT-2")
+def test_what_is_held_back_until_its_meaning_is_known_is_content_all_the_same() -> None:
+    parser = JsonToolParser()
+    begun = body(['{"tool": "get']).split(b"data: [DONE]")[0].rsplit(b"data: ", 1)[0]
+    assert parser.feed(begun) == []
+    assert parser.content
+    parser.feed(b'data: {"id":"r","choices":[{"index":0,"delta":{"content":"_time"},"finish_reason":null}]}\n\n')
+    assert parser.content
+    parser.feed(b": ping\n\n")
+    assert not parser.content
 
 
 @pytest.mark.requirement("WIRE-17")

@@ -30,6 +30,7 @@ REQUIREMENTS: dict[str, str] = {
     "TRANSPORT-5": "Each way in which a provider cannot be reached has its reason and a sentence that says what to do.",
     "TRANSPORT-6": "The body of an error is read only as far as it is needed, within a time limit.",
     "TRANSPORT-7": "A connection that breaks is a failure in the middle of an answer and none after the finish reason.",
+    "TRANSPORT-8": "A pooled connection that the server had closed is replaced once; nothing else is sent twice.",
     "PROFILE-1": "What differs between providers is data that a configuration can override; a mistake names its field.",
     "PROFILE-2": "Keys come from the environment or a file, are read again for each call, and are never shown.",
     "PROFILE-3": "A call needs no SDK: importing the providers does not import one.",

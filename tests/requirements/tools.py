@@ -17,7 +17,6 @@ REQUIREMENTS: dict[str, str] = {
     "TOOL-12": "NUL and lone surrogates in results are replaced.",
     "TOOL-13": "Cancelling the caller cancels the tool; a tool that cancels itself gives an error result.",
     "TOOL-14": "Error results say so in their content; a structured value is kept, and is the content if alone.",
-    "TOOL-15": "Checking and executing a call costs well under 0.2 ms.",
     "PYTHON-1": "Type hints become the schema, the docstring the description; the context is hidden from the model.",
     "PYTHON-2": "A blocking function never blocks the loop; threads are bounded and late results dropped and counted.",
     "PYTHON-3": "Functions come from entry points and references; a broken entry point fails alone.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 from engine.harness import World, world
@@ -78,16 +79,17 @@ def details(error: grpc.aio.AioRpcError) -> tuple[error_details_pb2.ErrorInfo, l
     assert isinstance(raw, bytes)
     info: error_details_pb2.ErrorInfo | None = None
     others: list[ProtoMessage] = []
-    for item in status_pb2.Status.FromString(raw).details:
+    packed: Any
+    for packed in status_pb2.Status.FromString(raw).details:
         for kind in (
             error_details_pb2.ErrorInfo,
             error_details_pb2.BadRequest,
             error_details_pb2.ResourceInfo,
             error_details_pb2.RetryInfo,
         ):
-            if item.Is(kind.DESCRIPTOR):
+            if packed.Is(kind.DESCRIPTOR):
                 message = kind()
-                item.Unpack(message)
+                packed.Unpack(message)
                 if isinstance(message, error_details_pb2.ErrorInfo):
                     info = message
                 else:

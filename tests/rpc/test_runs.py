@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import grpc
 import pytest
@@ -13,18 +15,20 @@ from rpc.server import SECONDS, Connected, connected, details, prompt
 
 from turnwire.v1 import event_pb2, outcome_pb2, run_pb2, turn_service_pb2
 from turnwired.domain.failure import Reason
-from turnwired.testing.provider import answer, calls, fails
+from turnwired.testing.provider import Step, answer, calls, fails
 from turnwired.tools.port import ToolInvocation
 
 pytestmark = pytest.mark.anyio
 
+Frame = turn_service_pb2.RunTurnResponse | turn_service_pb2.WatchRunResponse
 
-def events_of(frames: list[turn_service_pb2.RunTurnResponse]) -> list[event_pb2.RunEvent]:
+
+def events_of(frames: Sequence[Frame]) -> list[event_pb2.RunEvent]:
     """All events of the frames."""
     return [event for frame in frames for event in frame.events]
 
 
-def outcome_of(frames: list[turn_service_pb2.RunTurnResponse]) -> outcome_pb2.Outcome:
+def outcome_of(frames: Sequence[Frame]) -> outcome_pb2.Outcome:
     """How the run ended."""
     return events_of(frames)[-1].run_finished.outcome
 
@@ -154,10 +158,13 @@ async def _ok(invocation: ToolInvocation) -> str:
 
 @pytest.mark.requirement("RPC-16")
 async def test_cancel_during_a_retry_wait_ends_the_run_without_another_request() -> None:
-    script = [[fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=30.0)], answer("never")]
+    script: list[Sequence[Step]] = [
+        [fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=30.0)],
+        answer("never"),
+    ]
     async with connected(script) as c:
         stream = aiter(c.turns.RunTurn(prompt(), timeout=SECONDS))
-        frames = []
+        frames: list[Frame] = []
         while not any(event.HasField("iteration_retry_scheduled") for event in events_of(frames)):
             frames.append(await anext(stream))
         run_id = events_of(frames)[0].run_started.run_id
@@ -241,12 +248,13 @@ async def test_runs_are_listed_newest_first_in_pages_and_by_label() -> None:
 @pytest.mark.requirement("RPC-20")
 async def test_health_and_reflection_are_on() -> None:
     async with connected([]) as c:
-        health = health_pb2_grpc.HealthStub(c.channel)
+        health: Any = health_pb2_grpc.HealthStub(c.channel)
         for name in ("", "turnwire.v1.TurnService"):
             answer_ = await health.Check(health_pb2.HealthCheckRequest(service=name), timeout=SECONDS)
             assert answer_.status == health_pb2.HealthCheckResponse.SERVING
-        reflection = reflection_pb2_grpc.ServerReflectionStub(c.channel)
-        call = reflection.ServerReflectionInfo(
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub
+        reflection = stub(c.channel)
+        call: Any = reflection.ServerReflectionInfo(
             iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=SECONDS
         )
         services = [service.name async for reply in call for service in reply.list_services_response.service]
@@ -261,7 +269,7 @@ async def test_a_stopping_server_refuses_new_runs_and_settles_those_in_flight(si
         for stream in streams:
             await anext(stream)
         stopping = asyncio.create_task(c.world.engine.stop(0.05))
-        while not c.world.engine.stopping:
+        while not c.world.engine.stopping:  # noqa: ASYNC110 - one turn of the loop is all it takes
             await asyncio.sleep(0)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await c.run(prompt())

@@ -165,17 +165,25 @@ async def test_a_caller_cancelled_while_it_waits_for_room_takes_none() -> None:
 
 
 @pytest.mark.requirement("STORE-13", "STORE-15")
-async def test_a_caller_cancelled_just_as_it_gets_room_gives_it_back() -> None:
+async def test_a_caller_cancelled_just_as_it_gets_room_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     async with held_worker(max_pending=1) as (worker, held):
         first = asyncio.create_task(worker.do("a", 1))
         await _taken(held)
         second = asyncio.create_task(worker.do("b", 1))
         await _settled(worker, 1)
-        first.add_done_callback(lambda _: second.cancel())
+        finish = worker._finish
+
+        def finish_and_cancel(jobs: Sequence[Job[str]]) -> None:
+            finish(jobs)
+            second.cancel()
+
+        monkeypatch.setattr(worker, "_finish", finish_and_cancel)
         held.go.set()
         assert await first == "a"
         await asyncio.gather(second, return_exceptions=True)
+        assert second.cancelled()
         assert await worker.do("c", 1) == "c"
+        assert held.batches == [["a"], ["c"]]
         assert (worker._pending, worker._pending_bytes) == (0, 0)
 
 

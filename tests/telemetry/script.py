@@ -38,10 +38,10 @@ SECOND_USAGE = Usage(150, 30, None, 100, None, UsageSource.PROVIDER)
 
 
 def info(parent_headers: Mapping[str, str] | None = None, **changes: object) -> RunInfo:
-    """A run of the agent ``helper`` in a session."""
+    """A run of the agent ``guide`` in a session."""
     values: dict[str, object] = {
         "run_id": "run-1",
-        "agent_id": "helper",
+        "agent_id": "guide",
         "session_id": "session-1",
         "model": MODEL,
         "provider_name": "openai",

@@ -77,15 +77,36 @@ def test_every_metric_of_the_table_is_sent_with_its_unit_and_buckets(
     _everything(telemetry)
     telemetry.aclose()
     sent = collector.metrics
-    never = {Instrument.SPANS_DROPPED}  # it has a point from the start, which is 0 here
     assert set(sent) == {instrument.value.name for instrument in Instrument}
     for instrument in Instrument:
         spec, metric = instrument.value, sent[instrument.value.name]
         assert metric.unit == spec.unit
-        if spec.bounds:
+        if instrument is Instrument.RPC_DURATION:
+            assert sum(point.count for point in metric.exponential_histogram.data_points) == 8
+        elif spec.bounds:
             assert all(tuple(point.explicit_bounds) == spec.bounds for point in metric.histogram.data_points)
             assert any(point.count for point in metric.histogram.data_points)
         else:
             assert metric.sum.is_monotonic
             total = sum(point.as_int + point.as_double for point in metric.sum.data_points)
-            assert (total == 0) == (instrument in never)
+            assert (total == 0) == (instrument is Instrument.SPANS_DROPPED)
+
+
+@pytest.mark.requirement("TEL-2")
+def test_buckets_reach_from_where_to_where_the_conventions_say() -> None:
+    ends = {
+        instrument.value.name: (instrument.value.bounds[0], instrument.value.bounds[-1], len(instrument.value.bounds))
+        for instrument in Instrument
+        if instrument.value.bounds
+    }
+    assert ends == {
+        "gen_ai.client.inference.duration": (0.01, 81.92, 14),
+        "gen_ai.client.inference.time_to_first_chunk": (0.01, 81.92, 14),
+        "gen_ai.client.inference.time_per_output_chunk": (0.01, 81.92, 14),
+        "gen_ai.invoke_agent.duration": (0.1, 409.6, 13),
+        "gen_ai.invoke_agent.inference_calls": (1, 128, 8),
+        "gen_ai.invoke_agent.tool_calls": (1, 128, 8),
+        "gen_ai.execute_tool.duration": (0.01, 81.92, 14),
+        "mcp.client.operation.duration": (0.01, 300, 14),
+        "rpc.server.call.duration": (0.005, 10, 14),
+    }

@@ -1,4 +1,4 @@
-"""Telemetry under the real engine, with a scripted model and tools in memory: the order of calls is the engine's own."""
+"""Telemetry under the real engine, with a scripted model and tools in memory: the order is the engine's own."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ async def endless(invocation: ToolInvocation) -> str:
     return ""
 
 
-def check(collector: Collector, directory: Path) -> None:
+def check(collector: Collector, directory: Path, *options: str) -> None:
     """The independent checker, where it is at hand."""
     assert "KEY-" not in collector.text()
     if not CHECKER.exists():
         return
     collector.dump(directory)
     checked = subprocess.run(
-        [sys.executable, str(CHECKER), str(directory), "--require-metrics", "--no-content"],
+        [sys.executable, str(CHECKER), str(directory), "--no-content", *options],
         capture_output=True,
         text=True,
         timeout=50,
@@ -106,7 +106,7 @@ async def test_a_retried_run_with_parallel_tools_is_one_tree(
     async def breaks(invocation: ToolInvocation) -> str:
         raise ToolError(Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, "KEY-MESSAGE"))
 
-    script = [
+    script: list[Sequence[Step]] = [
         [fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=0.001)],
         calls(("works", '{"a": "KEY-ARGUMENT"}'), ("breaks", "{}")),
         answer("KEY-ANSWER", " in", " chunks"),
@@ -116,7 +116,7 @@ async def test_a_retried_run_with_parallel_tools_is_one_tree(
         await task
         headers = [request.headers["traceparent"] for request in world.provider.requests]
     await asyncio.to_thread(telemetry.aclose)
-    check(collector, tmp_path)
+    check(collector, tmp_path, "--require-metrics")
 
     spans = {span.span_id: span for span in collector.spans}
     assert sorted(span.name for span in spans.values()) == [
@@ -159,7 +159,7 @@ async def test_a_cancel_in_the_text_and_one_in_a_tool_leave_whole_traces_without
         await world.engine.cancel_run(CALLER, run_id, CANCEL)
         await task
     await asyncio.to_thread(telemetry.aclose)
-    check(collector, tmp_path)
+    check(collector, tmp_path, "--require-metrics")
     assert not [span for span in collector.spans if span.error]
     cut = next(span for span in collector.spans if span.name == "chat scripted-model")
     assert cut.attributes["gen_ai.response.finish_reasons"] == ["error"]

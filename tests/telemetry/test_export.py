@@ -12,17 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from telemetry.collector import Collector, hanging_collector
 from telemetry.script import Driver, info, run_with_tools
 
-from turnwired.telemetry.exporter import Exporter
+from turnwired.telemetry.export import BoundedProcessor, CountingExporter, ExportStats
 from turnwired.telemetry.otel import OtelTelemetry
 from turnwired.telemetry.settings import TelemetrySettings
-from turnwired.telemetry.spans import Span, Tracer
 
 STOP_BOUND = 2.3  # seconds: the two that are promised, and what a busy machine adds
 
@@ -61,9 +58,8 @@ def closing_takes(telemetry: OtelTelemetry) -> float:
 def test_stopping_sends_what_waits(telemetry: OtelTelemetry, collector: Collector) -> None:
     made = spans_of_runs(telemetry, 100)
     assert closing_takes(telemetry) < STOP_BOUND
-    stats = telemetry.stats
-    assert len(collector.spans) + stats.spans_dropped == made
-    assert stats.spans_sent == len(collector.spans) > 0
+    assert telemetry.stats == ExportStats(made, made, 0)
+    assert len(collector.spans) == made
     assert max(sum(len(s.spans) for r in t.resource_spans for s in r.scope_spans) for t in collector.traces) <= 64
 
 
@@ -75,8 +71,7 @@ def test_stopping_is_bounded_when_nobody_listens_and_nothing_is_logged(
     telemetry = OtelTelemetry(TelemetrySettings(endpoint=refusing_endpoint()))
     made = spans_of_runs(telemetry, 50)
     assert closing_takes(telemetry) < STOP_BOUND
-    assert telemetry.stats.spans_dropped == made
-    assert telemetry.stats.spans_waiting == 0
+    assert telemetry.stats == ExportStats(made, 0, made)
     assert [record for record in caplog.records if "opentelemetry" in record.name] == []
     assert caplog.records == []
     assert capfd.readouterr().err == ""
@@ -88,7 +83,7 @@ def test_stopping_is_bounded_when_the_connection_is_silent(caplog: pytest.LogCap
         telemetry = OtelTelemetry(TelemetrySettings(endpoint=endpoint))
         made = spans_of_runs(telemetry, 20)
         assert closing_takes(telemetry) < STOP_BOUND
-        assert telemetry.stats.spans_dropped == made
+        assert telemetry.stats == ExportStats(made, 0, made)
     assert caplog.records == []
 
 
@@ -99,7 +94,7 @@ def test_stopping_is_bounded_while_a_request_hangs(caplog: pytest.LogCaptureFixt
         made = spans_of_runs(telemetry, 20)
         assert came.wait(5), "the batch of 64 is sent at once"
         assert closing_takes(telemetry) < STOP_BOUND
-        assert telemetry.stats.spans_dropped == made
+        assert telemetry.stats == ExportStats(made, 0, made)
     assert caplog.records == []
 
 
@@ -108,7 +103,7 @@ def test_stopping_twice_and_working_on_afterwards_harms_nothing(telemetry: OtelT
     telemetry.aclose()
     telemetry.aclose()
     made = spans_of_runs(telemetry, 1)
-    assert telemetry.stats.spans_dropped == made
+    assert telemetry.stats == ExportStats(made, 0, made)
     assert collector.spans == []
 
 
@@ -134,76 +129,88 @@ atexit.register(lambda: print(time.monotonic() - started))
     assert done.stderr == ""
 
 
-class _Blocked:
-    """Exporters whose span export waits until it is allowed, or until it is shut down."""
+class _Blocked(SpanExporter):
+    """An exporter that waits until it is allowed to go on, whoever shuts it down."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
         self.allowed = threading.Event()
         self.batches: list[int] = []
 
-    def export(self, spans: Sequence[ReadableSpan], /) -> SpanExportResult:
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.entered.set()
-        self.allowed.wait(10)
+        self.allowed.wait(30)
         self.batches.append(len(spans))
         return SpanExportResult.SUCCESS
-
-    def shutdown(self) -> None:
-        self.allowed.set()
-
-
-class _Metrics:
-    """Counts metric exports; each of them fails."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def export(self, metrics_data: MetricsData, /) -> MetricExportResult:
-        self.calls += 1
-        raise RuntimeError("no")
 
     def shutdown(self) -> None:
         pass
 
 
-def _span(tracer: Tracer) -> Span:
-    from opentelemetry.trace import SpanKind
+@pytest.mark.requirement("TEL-10")
+def test_a_full_queue_drops_the_newest_span_and_counts_it(caplog: pytest.LogCaptureFixture) -> None:
+    blocked = _Blocked()
+    processor = BoundedProcessor(CountingExporter(blocked), 100)
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(processor)
+    tracer = provider.get_tracer("test")
+    for _ in range(64):
+        tracer.start_span("name").end()
+    assert blocked.entered.wait(5)
+    for _ in range(150):
+        tracer.start_span("name").end()
+    assert processor.stats == ExportStats(ended=214, sent=0, dropped=50)
+    blocked.allowed.set()
+    provider.shutdown()
+    assert blocked.batches == [64, 64, 36]
+    assert processor.stats == ExportStats(ended=214, sent=164, dropped=50)
+    tracer.start_span("late").end()
+    assert processor.stats == ExportStats(ended=215, sent=164, dropped=51)
+    assert caplog.records == []
 
-    return tracer.start("name", SpanKind.INTERNAL, {}, None)
+
+class _Failing(SpanExporter):
+    """An exporter that cannot send: it says so, or raises."""
+
+    def __init__(self, *, raises: bool) -> None:
+        self._raises = raises
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        if self._raises:
+            raise RuntimeError("no")
+        return SpanExportResult.FAILURE
 
 
 @pytest.mark.requirement("TEL-10")
-def test_a_full_queue_drops_the_newest_span_and_counts_it() -> None:
-    spans, metrics, dropped = _Blocked(), _Metrics(), list[int]()
-    exporter = Exporter(
-        spans,
-        metrics,
-        lambda: MetricsData([]),
-        Resource.get_empty(),
-        scope_version="",
-        metric_interval=60,
-        on_dropped=dropped.append,
-        queue_spans=100,
-    )
-    tracer = Tracer(exporter.submit, time.time_ns)
-    for _ in range(64):
-        tracer.end(_span(tracer))
-    assert spans.entered.wait(5)
-    for _ in range(150):
-        tracer.end(_span(tracer))
-    stats = exporter.stats
-    assert (stats.spans_waiting, stats.spans_dropped) == (100, 50)
-    assert sum(dropped) == 50
-    spans.allowed.set()
-    exporter.stop()
-    assert spans.batches == [64, 64, 36]
-    assert exporter.stats.spans_sent == 164
-    assert (metrics.calls, exporter.stats.metric_failures) == (1, 1), "an exception of a send is counted, not raised"
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_batch_that_fails_is_counted_as_dropped(*, raises: bool, telemetry: OtelTelemetry) -> None:
+    processor = BoundedProcessor(CountingExporter(_Failing(raises=raises)), 100)
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(processor)
+    provider.get_tracer("test").start_span("name").end()
+    processor.force_flush()
+    assert processor.stats == ExportStats(ended=1, sent=0, dropped=1)
+    provider.shutdown()
+
+
+@pytest.mark.requirement("TEL-9")
+def test_stopping_does_not_wait_for_an_exporter_that_ignores_everything(
+    telemetry: OtelTelemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = _Blocked()
+    monkeypatch.setattr(telemetry._pipeline._span_exporter, "export", blocked.export)
+    made = spans_of_runs(telemetry, 20)
+    assert blocked.entered.wait(5)
+    try:
+        assert closing_takes(telemetry) < STOP_BOUND
+        assert telemetry.stats == ExportStats(made, 0, made)
+    finally:
+        blocked.allowed.set()
 
 
 @pytest.mark.requirement("TEL-10")
 def test_dropped_spans_are_counted_in_a_metric_too(telemetry: OtelTelemetry, collector: Collector) -> None:
-    telemetry._instruments.dropped(7)
+    telemetry._pipeline._processor._refused = 7
     telemetry.aclose()
     (point,) = collector.metrics["turnwire.telemetry.spans_dropped"].sum.data_points
     assert point.as_int == 7

@@ -20,7 +20,7 @@ from turnwired.telemetry.otel import OtelTelemetry
 def test_nothing_is_registered_globally(telemetry: OtelTelemetry) -> None:
     assert type(trace.get_tracer_provider()).__name__ == "ProxyTracerProvider"
     assert not trace.get_current_span().get_span_context().is_valid
-    assert telemetry.stats.spans_sent == 0
+    assert telemetry.stats.ended == 0
 
 
 @pytest.mark.requirement("TEL-12")
@@ -40,7 +40,7 @@ def test_the_sdks_meta_names_our_request_as_the_parent(telemetry: OtelTelemetry,
     driver.finish_run(OutcomeKind.ANSWERED)
     telemetry.aclose()
     span = collector.span("tools/call clock")
-    assert meta == {"traceparent": f"00-{span.trace_id}-{span.span_id}-01"}
+    assert str(meta["traceparent"]).startswith(f"00-{span.trace_id}-{span.span_id}-")
     assert span.parent_id == collector.span("execute_tool clock").span_id
     assert len(collector.spans) == 5, "the SDK's own span went nowhere"
 

@@ -58,9 +58,9 @@ def test_a_run_started_by_an_rpc_is_one_tree_under_its_caller(telemetry: OtelTel
     }
     assert parents == {
         ("turnwire.v1.TurnService/RunTurn", None, "b7ad6b7169203331", "SERVER"),
-        ("invoke_agent helper", None, "turnwire.v1.TurnService/RunTurn", "INTERNAL"),
-        ("turnwire.iteration", 1, "invoke_agent helper", "INTERNAL"),
-        ("turnwire.iteration", 2, "invoke_agent helper", "INTERNAL"),
+        ("invoke_agent guide", None, "turnwire.v1.TurnService/RunTurn", "INTERNAL"),
+        ("turnwire.iteration", 1, "invoke_agent guide", "INTERNAL"),
+        ("turnwire.iteration", 2, "invoke_agent guide", "INTERNAL"),
         ("chat gpt-x", None, "turnwire.iteration", "CLIENT"),
         ("execute_tool weather_get_forecast", None, "turnwire.iteration", "INTERNAL"),
         ("execute_tool clock", None, "turnwire.iteration", "INTERNAL"),
@@ -78,7 +78,7 @@ def test_a_run_may_outlive_the_rpc_that_started_it(telemetry: OtelTelemetry, col
     call.ended("OK")
     run_with_tools(driver)
     close(telemetry, collector)
-    run = collector.span("invoke_agent helper")
+    run = collector.span("invoke_agent guide")
     rpc = collector.span("turnwire.v1.TurnService/StartTurn")
     assert run.parent_id == rpc.span_id
     assert run.parent_remote, "marked as a parent that does not wait"
@@ -118,9 +118,9 @@ def test_requests_to_mcp_servers_outside_runs_are_traces_of_their_own(
 def test_a_run_says_who_ran_what_and_what_it_used(telemetry: OtelTelemetry, collector: Collector) -> None:
     run_with_tools(Driver(telemetry, info()))
     close(telemetry, collector)
-    assert collector.span("invoke_agent helper").attributes == {
+    assert collector.span("invoke_agent guide").attributes == {
         "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": "helper",
+        "gen_ai.agent.name": "guide",
         "gen_ai.conversation.id": "session-1",
         "gen_ai.request.model": "gpt-x",
         "gen_ai.response.finish_reasons": ["stop"],
@@ -185,7 +185,7 @@ def test_a_tool_says_what_it_is_and_why_it_failed(telemetry: OtelTelemetry, coll
         "gen_ai.tool.type": "function",
         "gen_ai.tool.call.id": "call-2",
         "gen_ai.tool.description": "What time it is.",
-        "gen_ai.agent.name": "helper",
+        "gen_ai.agent.name": "guide",
         "gen_ai.conversation.id": "session-1",
         "turnwire.tool.source": "LOCAL",
         "turnwire.tool.status": "ERROR",
@@ -208,7 +208,7 @@ def test_usage_of_failed_attempts_counts_once(telemetry: OtelTelemetry, collecto
     driver.finish_iteration(1, FinishReason.STOP, Usage(50, 10))
     driver.finish_run(OutcomeKind.ANSWERED)
     close(telemetry, collector)
-    for name in ("chat gpt-x", "invoke_agent helper"):
+    for name in ("chat gpt-x", "invoke_agent guide"):
         attributes = collector.span(name).attributes
         assert (attributes["gen_ai.usage.input_tokens"], attributes["gen_ai.usage.output_tokens"]) == (130, 13)
     assert collector.span("chat gpt-x").attributes["turnwire.iteration.attempts"] == 3
@@ -225,7 +225,7 @@ def test_a_callers_cancel_is_no_error_and_keeps_cause_usage_and_first_output(
     driver.finish_run(OutcomeKind.ABORTED, failure(reason))
     close(telemetry, collector)
     assert not any(span.error for span in collector.spans)
-    chat, run = collector.span("chat gpt-x").attributes, collector.span("invoke_agent helper").attributes
+    chat, run = collector.span("chat gpt-x").attributes, collector.span("invoke_agent guide").attributes
     assert chat["gen_ai.response.finish_reasons"] == run["gen_ai.response.finish_reasons"] == ["error"]
     assert chat["gen_ai.usage.input_tokens"] == run["gen_ai.usage.input_tokens"] == 500
     assert chat["gen_ai.response.time_to_first_chunk"] == 0.002
@@ -345,7 +345,7 @@ def test_a_limit_that_did_its_work_is_no_error(
     driver = Driver(telemetry, info())
     driver.finish_run(kind, None if failed is None else failure(failed))
     close(telemetry, collector)
-    run = collector.span("invoke_agent helper")
+    run = collector.span("invoke_agent guide")
     assert run.attributes.get("error.type") == expected
     assert run.attributes["turnwire.run.outcome"] == kind.value
 
@@ -364,7 +364,7 @@ def test_a_run_that_ends_closes_what_is_open_in_it(telemetry: OtelTelemetry, col
         "chat gpt-x",
         "execute_tool clock",
         "execute_tool weather_get_forecast",
-        "invoke_agent helper",
+        "invoke_agent guide",
         "turnwire.iteration",
     ]
     assert {str(span.attributes.get("error.type")) for span in collector.spans} == {"INTERNAL"}
@@ -404,6 +404,10 @@ def test_no_content_message_or_secret_leaves(telemetry: OtelTelemetry, collector
     driver = Driver(telemetry, info())
     driver.start_iteration(1)
     driver.finish_iteration(1, FinishReason.ERROR, failed=failure(Reason.PROVIDER_AUTH_FAILED))
+    driver.start_tool(1, "call-1", CLOCK)
+    with pytest.raises(RuntimeError), driver.run.in_tool("call-1"):
+        raise RuntimeError("KEY-EXCEPTION")
+    driver.finish_tool(1, "call-1", ToolResultStatus.OK)
     driver.finish_run(OutcomeKind.ERRORED, failure(Reason.PROVIDER_AUTH_FAILED))
     with (
         pytest.raises(RuntimeError),
@@ -411,7 +415,7 @@ def test_no_content_message_or_secret_leaves(telemetry: OtelTelemetry, collector
     ):
         raise RuntimeError("KEY-EXCEPTION")
     close(telemetry, collector)
-    assert len(collector.spans) == 12
+    assert len(collector.spans) == 13
     text = collector.text()
     assert "KEY" not in text
     assert "sk-1234" not in text
@@ -442,7 +446,7 @@ def test_ids_given_to_the_log_are_those_of_the_spans(telemetry: OtelTelemetry, c
     close(telemetry, collector)
     assert collector.span("chat gpt-x").span_id == chat_id
     assert collector.span("execute_tool clock").span_id == tool_id
-    run = collector.span("invoke_agent helper")
+    run = collector.span("invoke_agent guide")
     assert driver.run.trace_context == TraceContext(run.trace_id, run.span_id)
 
 

@@ -276,7 +276,7 @@ async def test_a_blocking_function_times_out_while_the_loop_goes_on_and_its_late
     release = threading.Event()
     toolset = PythonToolset([blocking(release)])
     view = await view_of(Source(toolset))
-    result = await run_tool(view, "block", timeout=0.05)
+    result = await run_tool(view, "block", timeout=1.0)
     assert result.failure is not None
     assert result.failure.reason is Reason.TOOL_TIMEOUT
     assert (toolset.pool.stuck, toolset.pool.late) == (1, 0)
@@ -296,7 +296,7 @@ async def test_threads_are_bounded_and_calls_beyond_stuck_ones_fail_at_once() ->
     view = await view_of(Source(toolset))
     async with anyio.create_task_group() as group:
         for _ in range(2):
-            group.start_soon(functools.partial(run_tool, view, "block", timeout=0.05))
+            group.start_soon(functools.partial(run_tool, view, "block", timeout=1.0))
     result = await run_tool(view, "block", timeout=5)
     assert result.status is ToolResultStatus.NOT_EXECUTED
     assert result.failure is not None
@@ -427,18 +427,24 @@ async def test_strict_checking_refuses_parameters_that_the_function_has_not() ->
 async def test_a_thread_whose_loop_has_been_closed_ends_quietly() -> None:
     release, pool, loop = threading.Event(), WorkerPool(), asyncio.new_event_loop()
 
+    ours: list[threading.Thread] = []
+
     async def abandon() -> None:
-        with anyio.move_on_after(0.02):
-            await pool.run(lambda: release.wait(5), CallState())
+        with anyio.CancelScope() as scope:
+
+            def block() -> None:
+                ours.append(threading.current_thread())
+                loop.call_soon_threadsafe(scope.cancel)
+                release.wait(5)
+
+            await pool.run(block, CallState())
 
     def other_loop() -> None:
         loop.run_until_complete(abandon())
         loop.close()
 
     await anyio.to_thread.run_sync(other_loop)
-    (thread,) = [item for item in threading.enumerate() if item.name.startswith("turnwire-tool") and item.is_alive()][
-        -1:
-    ]
+    (thread,) = ours
     release.set()
     await anyio.to_thread.run_sync(thread.join, 5)
     assert not thread.is_alive()

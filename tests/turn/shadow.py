@@ -5,6 +5,7 @@ Written from DESIGN.md, not from the machine: it keeps its own books and looks a
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 from turn.machinekit import assert_well_formed
@@ -39,6 +40,7 @@ from turnwired.domain.message import (
     text_of,
 )
 from turnwired.domain.outcome import Notice, OutcomeKind
+from turnwired.domain.usage import Usage, sum_usage
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.effects import Abandon, CallModel, Effect, ResolveTool, RunTool, Settle, Step, Wait
 from turnwired.turn.facts import Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
@@ -88,6 +90,7 @@ class Shadow:
         self.waiting: tuple[int, int] | None = None
         self.finished: RunFinished | None = None
         self.settled: Settle | None = None
+        self.usages: list[Usage] = []
         self.resolved_count = 0
         self.notices = 0
 
@@ -104,6 +107,11 @@ class Shadow:
     @property
     def executing(self) -> list[str]:
         return [call_id for call_id, call in self.calls.items() if call.executing and call.result is None]
+
+    @property
+    def counted_calls(self) -> int:
+        """Calls of answers that ended well: those that the bound on tool calls is about."""
+        return sum(len(book.calls) for book in self.iterations if book.finish in WELL_ENDED)
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
@@ -159,6 +167,10 @@ class Shadow:
             case IterationStarted():
                 assert all(call.result is not None for call in self.calls.values()), "a call is still open"
                 assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
+                assert self.counted_calls <= self.bounds.max_tool_calls, "goes on beyond the bound on tool calls"
+                cut = [book for book in self.iterations if book.finish not in WELL_ENDED]
+                assert all(book.finish is FinishReason.OUTPUT_LIMIT for book in cut), "goes on after a cut answer"
+                assert len(cut) <= 1, "tells the model of cut calls again and again"
                 self.iterations.append(IterationBook())
             case TextDelta() | ReasoningDelta() | PartFinished():
                 self._part_event(event)
@@ -168,6 +180,7 @@ class Shadow:
                 assert event.attempt == self.now.attempt
                 assert event.attempt < self.bounds.max_attempts, "too many attempts"
                 assert event.delay_ns >= (event.failure.retry_after or 0) * 1e9
+                self.usages.append(event.usage)
                 assert event.delay_ns <= max(self.bounds.retry_max_delay, 120.0) * 1.25e9
             case IterationFinished():
                 self._iteration_finished(event)
@@ -260,6 +273,7 @@ class Shadow:
         if event.finish_reason in WELL_ENDED:
             assert all(self.calls[call_id].arguments is not None for call_id in self.now.calls)
         self.now.finish = event.finish_reason
+        self.usages.append(event.usage)
 
     def _run_finished(self, event: RunFinished) -> None:
         outcome = event.outcome
@@ -267,6 +281,7 @@ class Shadow:
         assert not self.iterations or self.now.finish is not None, "the iteration never finished"
         assert event.iteration_count == len(self.iterations)
         assert event.tool_call_count == len(self.calls)
+        assert event.usage == sum_usage(self.usages), "usage was lost"
         assert (outcome.failure is None) == (outcome.kind is OutcomeKind.ANSWERED)
         if outcome.failure is not None:
             assert outcome.failure.message
@@ -328,6 +343,7 @@ class Shadow:
                     case ToolCall() as call:
                         known = self.calls[call.call_id]
                         assert call.arguments_json in {known.arguments, "{}"}
+                        assert isinstance(json.loads(call.arguments_json), dict), "a request that providers refuse"
                     case ToolResult() as result:
                         assert result == self.calls[result.call_id].result
                     case _:

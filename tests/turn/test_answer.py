@@ -231,8 +231,10 @@ def test_a_stray_fragment_belongs_to_the_only_open_call() -> None:
 @pytest.mark.requirement("TURN-24")
 def test_a_stray_fragment_without_any_call_and_one_after_the_end_are_left_out() -> None:
     run = Driven()
-    run.answers(ToolArgumentsChunk(3, "{}"), *a_call(0, "look", '{"a":1}'), ToolArgumentsChunk(0, "x"), stop())
+    late = [ToolArgumentsChunk(0, "x"), ToolArgumentsChunk(0, "y")]
+    run.answers(ToolArgumentsChunk(3, "{}"), *a_call(0, "look", '{"a":1}'), *late, stop())
     assert arguments(run) == ['{"a":1}']
+    assert [event.fragment for event in run.events(ToolCallArgumentsDelta)] == ['{"a":1}']
     assert len(notices(run)) == 1  # one per answer is enough to look into the provider's stream
 
 

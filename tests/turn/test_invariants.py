@@ -7,16 +7,17 @@ late, twice and for work that never was. ``Shadow`` checks each step; a fact tha
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-from turn.machinekit import CANCELLED, RUN_ID, bounds_with, failure, ref, setup_with
-from turn.shadow import WELL_ENDED, Shadow
+from turn.machinekit import CANCELLED, RUN_ID, assert_well_formed, bounds_with, failure, ref, setup_with
+from turn.shadow import WELL_ENDED, IterationBook, Shadow
 
-from turnwired.domain.event import IterationFinished, RunFinished, ToolCallFinished
+from turnwired.domain.event import IterationFinished, PartFinished, RunFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
     FinishReason,
@@ -32,7 +33,7 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import Message, Part, Role, Text, ToolCall, ToolResult, ToolResultStatus
+from turnwired.domain.message import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.trace import IterationTrace, ToolCallTrace
@@ -72,15 +73,17 @@ ITEMS: st.SearchStrategy[ModelItem] = st.one_of(
     st.builds(UsageReported, st.builds(Usage, st.integers(0, 9), st.integers(0, 9))),
     st.builds(ResponseIdentified, st.just("r"), st.just("m")),
 )
-FINISH = st.one_of(st.sampled_from(sorted(WELL_ENDED)), st.sampled_from(sorted(FinishReason)))
+WELL = sorted(WELL_ENDED)
+FINISH = st.one_of(*[st.sampled_from(WELL)] * 4, st.sampled_from(sorted(FinishReason)))
+TOOL = st.sampled_from(["look", "look", "write", "slow", "nonsense"])
 STATUSES = st.sampled_from(
     [ToolResultStatus.OK, ToolResultStatus.OK, ToolResultStatus.ERROR, ToolResultStatus.OUTCOME_UNKNOWN]
 )
 FAULTS: st.SearchStrategy[Failure] = st.builds(
     lambda reason, retryable, retry_after: failure(reason, retryable=retryable, retry_after=retry_after),
     st.sampled_from([Reason.PROVIDER_UNAVAILABLE, Reason.PROVIDER_RATE_LIMITED, Reason.CONTEXT_OVERFLOW]),
-    st.sampled_from([True, True, False]),
-    st.sampled_from([None, None, 3.0, 120.0, 121.0]),
+    st.sampled_from([True, True, True, False]),
+    st.sampled_from([None, None, None, 3.0, 120.0, 121.0]),
 )
 PROBLEMS = st.sampled_from([None, None, None, Reason.TOOL_ARGUMENTS_INVALID, Reason.TOOL_DENIED])
 STOPS: st.SearchStrategy[Fact] = st.sampled_from(
@@ -92,29 +95,39 @@ STOPS: st.SearchStrategy[Fact] = st.sampled_from(
 )
 
 
-class TurnRules(RuleBasedStateMachine):
-    """Plays everything that a turn machine talks to."""
+CONFIGURATIONS = st.fixed_dictionaries(
+    {
+        "max_steps": st.sampled_from([3, 2, 4, 1]),
+        "max_tool_calls": st.sampled_from([12, 9, 5, 3, 1]),
+        "max_parallel_calls": st.sampled_from([2, 1, 3]),
+        "max_attempts": st.sampled_from([3, 2, 1]),
+        "error_mode": st.sampled_from([ToolErrorMode.RECOVER, ToolErrorMode.RECOVER, ToolErrorMode.ABORT]),
+    }
+)
 
-    @initialize(
-        steps=st.integers(1, 4),
-        calls=st.integers(1, 5),
-        parallel=st.integers(1, 3),
-        attempts=st.integers(1, 3),
-        mode=st.sampled_from([ToolErrorMode.RECOVER, ToolErrorMode.RECOVER, ToolErrorMode.ABORT]),
-        trace=st.booleans(),
-        patience=st.integers(0, 30),
-    )
-    def set_up(
-        self, steps: int, calls: int, parallel: int, attempts: int, mode: ToolErrorMode, trace: bool, patience: int
-    ) -> None:
-        bounds = bounds_with(
-            max_steps=steps, max_tool_calls=calls, max_parallel_calls=parallel, max_attempts=attempts, error_mode=mode
-        )
+
+class TurnRules(RuleBasedStateMachine):
+    """Plays everything that a turn machine talks to, one run after another."""
+
+    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=st.sampled_from([60, 20, 8, 0]))
+    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int) -> None:
+        self.new_run(bounds, trace, patience)
+
+    @precondition(lambda self: self.shadow.settled is not None)
+    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=st.sampled_from([60, 20, 8, 0]))
+    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int) -> None:
+        self.new_run(bounds, trace, patience)
+        self.begun = True
+        self.tell(Begin())
+
+    def new_run(self, changes: dict[str, Any], trace: bool, patience: int) -> None:
+        bounds = bounds_with(**changes)
         self.machine = TurnMachine(setup_with(bounds, include_trace=trace))
         self.shadow = Shadow(bounds, include_trace=trace)
         self.patience = patience
         self.begun = False
         self.stops: list[FinishReason] = []
+        self.said_text = self.refused = False
         self.fold = TraceFold()
         self.ignored = 0
 
@@ -137,11 +150,18 @@ class TurnRules(RuleBasedStateMachine):
 
     def model_speaks(self, *items: ModelItem) -> None:
         assert self.shadow.model is not None
+        for item in items:
+            self.said_text = self.said_text or (isinstance(item, TextChunk) and bool(item.text.strip()))
+            self.refused = self.refused or (isinstance(item, RefusalChunk) and bool(item.text.strip()))
         self.tell(ModelProduced(*self.shadow.model, items))
 
     @property
     def model_is_called(self) -> bool:
         return self.begun and self.shadow.model is not None and self.shadow.settled is None
+
+    @property
+    def may_be_tried_again(self) -> bool:
+        return not self.shadow.now.output and self.shadow.now.attempt < self.shadow.bounds.max_attempts
 
     @precondition(lambda self: self.model_is_called)
     @rule(items=st.lists(ITEMS, max_size=6))
@@ -154,27 +174,54 @@ class TurnRules(RuleBasedStateMachine):
         self.model_speaks(TextChunk(index, text))
 
     @precondition(lambda self: self.model_is_called)
-    @rule(name=st.sampled_from(["look", "write", "slow"]), index=st.integers(4, 9), closed=st.booleans())
-    def provider_sends_a_call(self, name: str, index: int, closed: bool) -> None:
-        self.model_speaks(ToolCallOpened(index, "id", name), ToolArgumentsChunk(index, '{"a":'))
-        self.model_speaks(ToolArgumentsChunk(index, "1}"), *([ToolCallClosed(index)] if closed else []))
+    @rule(usage=st.builds(Usage, st.integers(0, 9), st.integers(0, 9)), text=TEXT)
+    def provider_reports_usage(self, usage: Usage, text: str) -> None:
+        self.model_speaks(UsageReported(usage), *([TextChunk(0, text)] if text.isspace() else []))
 
     @precondition(lambda self: self.model_is_called)
-    @rule(reason=FINISH, more=st.lists(FINISH, max_size=1), end=st.booleans())
-    def provider_stops(self, reason: FinishReason, more: list[FinishReason], end: bool) -> None:
-        self.stops += [reason, *more]
-        self.model_speaks(*(GenerationStopped(word, word.value) for word in (reason, *more)))
+    @rule(
+        name=TOOL,
+        index=st.integers(4, 9),
+        arguments=st.sampled_from(['{"a":1}', "", "nul"]),
+        closings=st.sampled_from([0, 1, 2]),
+        late=st.sampled_from([[], [], ["x", "y"]]),
+    )
+    def provider_sends_a_call(self, name: str, index: int, arguments: str, closings: int, late: list[str]) -> None:
+        half = len(arguments) // 2
+        self.model_speaks(ToolCallOpened(index, "id", name), ToolArgumentsChunk(index, arguments[:half]))
+        self.model_speaks(ToolArgumentsChunk(index, arguments[half:]), *[ToolCallClosed(index)] * closings)
+        self.model_speaks(*(ToolArgumentsChunk(index, fragment) for fragment in late))
+
+    @precondition(lambda self: self.model_is_called)
+    @rule(names=st.lists(TOOL, min_size=1, max_size=4), word=FINISH, text=TEXT, results=st.booleans())
+    def provider_answers_with_calls(self, names: list[str], word: FinishReason, text: str, results: bool) -> None:
+        for index, name in enumerate(names, 10):
+            self.model_speaks(ToolCallOpened(index, "", name), ToolArgumentsChunk(index, "{}"), ToolCallClosed(index))
+        self.model_speaks(TextChunk(0, text))
+        self.provider_stops(word, [], True)
+        if results:
+            self.the_registry_finds_all()
+            self.all_tools_finish(last_first=False)
+
+    @precondition(lambda self: self.model_is_called and (self.shadow.now.output or self.patience <= 0))
+    @rule(word=FINISH, more=st.lists(FINISH, max_size=1), end=st.booleans())
+    def the_answer_stops(self, word: FinishReason, more: list[FinishReason], end: bool) -> None:
+        self.provider_stops(word, more, end)
+
+    def provider_stops(self, word: FinishReason, more: list[FinishReason], end: bool) -> None:
+        self.stops += [word, *more]
+        self.model_speaks(*(GenerationStopped(each, each.value) for each in (word, *more)))
         if end:
             self.model_ends()
 
-    @precondition(lambda self: self.model_is_called)
+    @precondition(lambda self: self.model_is_called and (self.stops or self.patience <= 0))
     @rule()
-    def provider_ends(self) -> None:
+    def the_stream_ends(self) -> None:
         self.model_ends()
 
     def model_ends(self) -> None:
         assert self.shadow.model is not None
-        known = len(self.shadow.log)
+        known, book = len(self.shadow.log), self.shadow.now
         self.tell(ModelEnded(*self.shadow.model))
         words = [word for word in self.stops if word is not FinishReason.OTHER] or self.stops
         reason = words[0] if words else None
@@ -184,18 +231,51 @@ class TurnRules(RuleBasedStateMachine):
         if reason not in WELL_ENDED:
             statuses = [event.result.status for event in fresh if isinstance(event, ToolCallFinished)]
             assert set(statuses) <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
-        if reason is None:
-            assert self.shadow.finished is not None
-            assert self.shadow.finished.outcome.kind is OutcomeKind.PROVIDER_EOF
-        self.stops = []
+        kind = self.shadow.finished.outcome.kind if self.shadow.finished is not None else None
+        assert kind in self.expected_kinds(reason, book), f"{kind} after {reason}"
+        self.forget_attempt()
 
-    @precondition(lambda self: self.model_is_called)
+    def forget_attempt(self) -> None:
+        self.stops = []
+        self.said_text = self.refused = False
+
+    def expected_kinds(self, reason: FinishReason | None, book: IterationBook) -> set[OutcomeKind | None]:
+        """What the end of an answer may lead to; None: the run goes on."""
+        calls = book.calls
+        abort = self.shadow.bounds.error_mode is ToolErrorMode.ABORT
+        match reason:
+            case None | FinishReason.EOF:
+                return {OutcomeKind.PROVIDER_EOF}
+            case FinishReason.ERROR | FinishReason.ABORTED:
+                return {OutcomeKind.ERRORED}
+            case FinishReason.REFUSAL | FinishReason.CONTENT_FILTER:
+                return {OutcomeKind.REFUSED}
+            case FinishReason.CONTEXT_LIMIT:
+                return {OutcomeKind.OUTPUT_LIMIT}
+            case FinishReason.OUTPUT_LIMIT:
+                return {OutcomeKind.OUTPUT_LIMIT, None} if calls else {OutcomeKind.OUTPUT_LIMIT}
+            case _ if calls:
+                return {None, OutcomeKind.MAX_STEPS, *([OutcomeKind.ERRORED] if abort else [])}
+            case FinishReason.PAUSE if book.output:
+                return {None, OutcomeKind.MAX_STEPS}
+            case _ if self.refused:
+                return {OutcomeKind.REFUSED}
+            case _ if self.said_text:
+                return {OutcomeKind.ANSWERED}
+            case FinishReason.TOOL_CALLS:
+                return {OutcomeKind.ERRORED}
+            case _:
+                return {OutcomeKind.TOOL_ONLY if self.shadow.calls else OutcomeKind.ERRORED}
+
+    @precondition(lambda self: self.model_is_called and (self.may_be_tried_again or self.patience <= 0))
     @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]))
     def provider_fails(self, fault: Failure, jitter: float) -> None:
         assert self.shadow.model is not None
+        if self.patience > 0:  # most runs should get further
+            fault = replace(fault, retryable=True, retry_after=None, reason=Reason.PROVIDER_UNAVAILABLE)
         attempt, output = self.shadow.now.attempt, self.shadow.now.output
         self.tell(ModelFailed(*self.shadow.model, fault, jitter))
-        self.stops = []
+        self.forget_attempt()
         passing = fault.retryable and fault.reason is not Reason.CONTEXT_OVERFLOW and (fault.retry_after or 0) <= 120
         again = passing and not output and attempt < self.shadow.bounds.max_attempts
         assert (self.shadow.waiting is not None) == again, "tried again when it should not, or the other way round"
@@ -218,9 +298,25 @@ class TurnRules(RuleBasedStateMachine):
 
     @precondition(lambda self: self.begun and self.shadow.resolving and self.shadow.settled is None)
     @rule()
+    def the_registry_finds_all_calls(self) -> None:
+        self.the_registry_finds_all()
+
     def the_registry_finds_all(self) -> None:
         for call_id in self.shadow.resolving:
-            self.resolve(call_id, None)
+            if self.shadow.settled is None:
+                self.resolve(call_id, None)
+
+    @precondition(lambda self: self.begun and self.shadow.executing and self.shadow.settled is None)
+    @rule(last_first=st.booleans())
+    def the_tools_finish(self, last_first: bool) -> None:
+        self.all_tools_finish(last_first=last_first)
+
+    def all_tools_finish(self, *, last_first: bool) -> None:
+        for _ in range(20):
+            if not self.shadow.executing or self.shadow.settled is not None:
+                return
+            self.finish_tool(self.shadow.executing[-1 if last_first else 0], ToolResultStatus.OK)
+        raise AssertionError("tools that have finished are still said to run")
 
     def resolve(self, call_id: str, problem: Reason | None) -> None:
         fault = None if problem is None else failure(problem, phase=FailurePhase.TOOL)
@@ -235,7 +331,9 @@ class TurnRules(RuleBasedStateMachine):
     @precondition(lambda self: self.begun and self.shadow.executing and self.shadow.settled is None)
     @rule(data=st.data(), status=STATUSES)
     def a_tool_finishes(self, data: st.DataObject, status: ToolResultStatus) -> None:
-        call_id = data.draw(st.sampled_from(self.shadow.executing))
+        self.finish_tool(data.draw(st.sampled_from(self.shadow.executing)), status)
+
+    def finish_tool(self, call_id: str, status: ToolResultStatus) -> None:
         fault = None if status is ToolResultStatus.OK else failure(Reason.TOOL_FAILED, phase=FailurePhase.TOOL)
         self.tell(ToolFinished(call_id, ToolResult(call_id, status, (Part("part_1", Text("x")),), failure=fault), 3))
         result = self.shadow.calls[call_id].result
@@ -254,12 +352,12 @@ class TurnRules(RuleBasedStateMachine):
     # --- callers, clocks, faults ------------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.begun)
-    @rule(bad=st.sampled_from([False, False, False, True]))
+    @rule(bad=st.sampled_from([False, False, False, False, False, True]))
     def the_run_begins(self, bad: bool) -> None:
         self.begun = True
         self.tell(PreparationFailed(failure(Reason.PROVIDER_NOT_CONFIGURED)) if bad else Begin())
 
-    @precondition(lambda self: self.patience <= 0)
+    @precondition(lambda self: self.patience <= 0 and self.shadow.settled is None)
     @rule(stop=STOPS)
     def somebody_stops_the_run(self, stop: Fact) -> None:
         self.begun = True
@@ -270,8 +368,10 @@ class TurnRules(RuleBasedStateMachine):
     def a_fact_comes_late_or_from_nowhere(self, data: st.DataObject) -> None:
         shadow = self.shadow
         live = {shadow.model, shadow.waiting}
-        number = st.integers(0, 4)
-        pair = data.draw(st.tuples(number, number).filter(lambda pair: pair not in live))
+        iteration, attempt = len(shadow.iterations), shadow.now.attempt if shadow.iterations else 0
+        near = st.sampled_from([-1, 0, 0, 1])
+        pairs = st.builds(lambda i, a: (iteration + i, attempt + a), near, near)
+        pair = data.draw(pairs.filter(lambda pair: pair not in live))
         call_id = data.draw(st.sampled_from(["call_of_nobody", *shadow.calls]))
         stray: list[Fact] = [
             ModelProduced(*pair, (TextChunk(0, "stray"),)),
@@ -333,15 +433,29 @@ class TurnRules(RuleBasedStateMachine):
         assert whole.events == ()
         assert [simple(message) for message in whole.messages] == [simple(message) for message in messages]
 
-    def teardown(self) -> None:
-        """Whatever was reached, a process may die here: recovery must close the log."""
-        if not hasattr(self, "shadow") or self.shadow.settled is not None:
-            return
-        closing = closing_step(RUN_ID, "agent", None, self.shadow.log, failure(Reason.SERVER_RESTARTED))
-        events = [logged.event for logged in self.shadow.log] + [emitted.event for emitted in closing.events]
+    @precondition(lambda self: self.begun and self.shadow.settled is None)
+    @rule()
+    def a_process_dies(self) -> None:
+        """Recovery must be able to close the log of this moment; the run itself goes on here."""
+        shadow = self.shadow
+        closing = closing_step(RUN_ID, "agent", None, shadow.log, failure(Reason.SERVER_RESTARTED))
+        events = [emitted.event for emitted in closing.events]
         assert isinstance(events[-1], RunFinished)
-        settled = [event.result.call_id for event in events if isinstance(event, ToolCallFinished)]
-        assert sorted(settled) == sorted(self.shadow.calls)
+        assert events[-1].outcome.kind is OutcomeKind.ERRORED
+        results = {event.result.call_id: event.result for event in events if isinstance(event, ToolCallFinished)}
+        assert list(results) == [call_id for call_id, call in shadow.calls.items() if call.result is None]
+        for call_id, result in results.items():
+            running = shadow.calls[call_id].executing
+            assert result.status is (ToolResultStatus.OUTCOME_UNKNOWN if running else ToolResultStatus.NOT_EXECUTED)
+        parts = {event.part.part_id: event.part.content for event in events if isinstance(event, PartFinished)}
+        assert set(parts) == set(shadow.parts) - shadow.finished_parts, "recovery leaves a part open"
+        for part_id, content in parts.items():
+            assert isinstance(content, Text | Reasoning)
+            assert content.text == "".join(shadow.parts[part_id])
+        open_iteration = bool(shadow.iterations) and shadow.now.finish is None
+        assert any(isinstance(event, IterationFinished) for event in events) == open_iteration
+        assert_well_formed(closing.messages)
+        assert [simple(message) for message in closing.messages[: len(shadow.sent)]] == [simple(m) for m in shadow.sent]
 
 
 def simple(message: Message) -> tuple[Role, str, list[Any]]:

@@ -138,6 +138,17 @@ def test_the_next_request_has_the_assistants_turn_and_one_message_with_the_resul
     assert run.settled[2].message_id not in {message.message_id for message in second.append}
 
 
+@pytest.mark.requirement("TURN-7")
+def test_no_message_is_sent_twice() -> None:
+    run = Driven()
+    for _ in range(3):
+        run.answers(*a_call(0), stop())
+        run.runs_all_tools()
+    assert [len(call.append) for call in run.every(CallModel)] == [0, 2, 2, 2]
+    ids = [message.message_id for call in run.every(CallModel) for message in call.append]
+    assert ids == [f"msg_89abcdef_{n}" for n in range(1, 7)]
+
+
 @pytest.mark.requirement("TURN-9")
 @pytest.mark.parametrize("word", [FinishReason.STOP, FinishReason.OTHER, FinishReason.TOOL_CALLS, FinishReason.PAUSE])
 def test_complete_calls_run_whatever_the_finish_word_is(word: FinishReason) -> None:

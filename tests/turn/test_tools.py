@@ -38,7 +38,7 @@ def test_with_one_place_calls_run_one_after_another_in_the_models_order() -> Non
     run.answers(*calls(3), stop())
     run.resolves()
     order = []
-    while run.machine.executing:
+    for _ in range(3):
         (running,) = run.machine.executing
         order.append(running)
         run.finishes(running)

@@ -98,6 +98,7 @@ class Reader:
         self._epoch, self._sequence = request.after.epoch, request.after.sequence
         self._failures = 0
         self._waiting = False
+        self._at_end = self._sequence > 0  # perhaps: until a frame comes
         self.finished = False
 
     @property
@@ -122,6 +123,7 @@ class Reader:
 
     def apply(self, frame: RunTurnResponse | WatchRunResponse) -> Update | None:
         """What the frame brings; None for a heartbeat that brings nothing."""
+        self._at_end = False
         rewind_to = frame.rewind_to_sequence if frame.HasField("rewind_to_sequence") else None
         if rewind_to is not None:
             self._sequence = min(self._sequence, rewind_to)
@@ -141,9 +143,10 @@ class Reader:
     def cut(self) -> float | None:
         """The call ended with OK. None when that was its proper end, else the seconds until the next one.
 
-        Raises StreamLost when there is to be none.
+        Raises StreamLost when there is to be none. A reader that begins after the last event is sent no frame: OK is then
+        all that is left to say.
         """
-        if self.finished or (self._waiting and self._on_wait == ON_WAIT_CLOSE):
+        if self.finished or self._at_end or (self._waiting and self._on_wait == ON_WAIT_CLOSE):
             return None
         return self._next_delay()
 

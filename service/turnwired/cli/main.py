@@ -18,6 +18,9 @@ from rich.console import Console
 from turnwired import __version__
 from turnwired.domain.errors import ConfigError, StoreError, TurnwireError
 
+# The processes that we start exec at once, and what gRPC would say about forking is no news to anybody.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+
 app = typer.Typer(
     name="turnwire",
     help="Runs agent turns: one gRPC call in, one stream of events out.",
@@ -91,7 +94,9 @@ async def _serve(config_path: Path | None, listen: str | None) -> None:
         console.print(f"turnwire {__version__} is listening on {service.address}", soft_wrap=True)
         await stop.wait()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)  # a second signal ends the process at once
+            loop.remove_signal_handler(number)
+            # A second signal ends the process at once; as KeyboardInterrupt it would unwind every run first.
+            signal.signal(number, signal.SIG_DFL)
         console.print("stopping: no new runs, those in flight may finish", soft_wrap=True)
         await service.drain()
     console.print("stopped", soft_wrap=True)

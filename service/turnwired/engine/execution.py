@@ -25,6 +25,7 @@ from turnwired.context.prompt import Prompt
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ResponseIdentified
 from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
@@ -248,8 +249,9 @@ class Execution:
         except StoreError:
             # The log has failed and says so itself; its writer ends this run's tasks.
             return
-        except Exception as error:  # task boundary: a fault of ours must settle the run, not vanish
-            logger.exception("run %s: %s failed", self._run.run_id, type(effect).__name__)
+        except Exception as error:  # noqa: BLE001 - task boundary: a fault of ours must settle the run, not vanish
+            name = type(effect).__name__
+            logger.error("run %s: %s failed: %s", self._run.run_id, name, where_raised(error))  # noqa: TRY400 - never its text
             self.feed(
                 DriverFailed(
                     Failure(

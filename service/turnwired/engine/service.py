@@ -18,6 +18,7 @@ from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
 from turnwired.domain.errors import Fenced, NotFound, StoreError, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
@@ -165,8 +166,8 @@ class Engine:
             if live.cancelled is not None:
                 execution.cancel(live.cancelled)
             await execution.run()
-        except Exception as error:  # task boundary: whatever is broken, the run must settle
-            logger.exception("run %s: the execution failed", run_id)
+        except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
+            logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
             await self._end_broken(live, error)
         finally:
             live.done.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from turnwired.domain.generation import (
@@ -9,11 +10,22 @@ from turnwired.domain.generation import (
     ModelItem,
     ReasoningChunk,
     RefusalChunk,
+    ResponseIdentified,
     TextChunk,
     ToolArgumentsChunk,
     UsageReported,
 )
 from turnwired.domain.usage import Usage
+
+_NO_CONTENT = frozenset({ResponseIdentified, UsageReported})
+
+
+def has_content(items: Sequence[ModelItem]) -> bool:
+    """Whether the model produced something: its identity and its usage are nothing that it produced."""
+    for item in items:  # noqa: SIM110 - any() with a generator costs twice as much, and this runs for every read
+        if type(item) not in _NO_CONTENT:
+            return True
+    return False
 
 
 class PartKind(Enum):

@@ -97,6 +97,12 @@ def _rule(
     return _Rule(kind, frozenset(words.split()), frozenset(statuses), pattern, frozenset(only))
 
 
+_OVERFLOW = (
+    r"max(imum)? context|available context size|prompt (is )?too long|"
+    r"context (window|limit|length) (is |was )?exceeded|exceed\w* (the )?(model'?s )?context|"
+    r"total length of all messages is too long"
+)
+
 # The first match counts. Words are codes and types in lower case.
 _RULES = (
     _rule(ErrorKind.RATE_LIMIT, "rate_limit_exceeded rate_limit_error ratelimitreached too_many_requests"),
@@ -108,8 +114,7 @@ _RULES = (
     ),
     _rule(
         ErrorKind.CONTEXT_OVERFLOW,
-        text=r"maximum context length|available context size|max(imum)? context|context (window|limit|length) (is |was )?"
-        r"exceeded|exceed\w* (the )?(model'?s )?context|prompt (is )?too long|total length of all messages is too long",
+        text=_OVERFLOW,
         only=(200, 400, 422, 500),
     ),
     _rule(

@@ -21,14 +21,14 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 class JsonToolReader:
-    """One model answer. ``feed`` what arrives, then ``finish`` once; indexes count the parts in order of appearance.
+    """One model answer. ``feed`` what arrives, then ``finish``; parts are counted in order from ``first_part``.
 
     An object cut short leaves its call open: nothing here says that a call is complete before its last bracket came.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_part: int = 0) -> None:
         self._state = _State.OUTSIDE
-        self._part = 0
+        self._part = first_part
         self._object = _Object()
 
     def feed(self, text: str) -> list[ModelItem]:

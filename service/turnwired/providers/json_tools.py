@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from turnwired.domain.message import Role
+from turnwired.domain.message import Message, Part, Role, Text, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.tool import Tool, ToolChoice, ToolChoiceMode
 
 NO_TOOL = "none"
+_EXAMPLE = "example"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +73,27 @@ def system_instructions(tools: Sequence[Tool]) -> str:
     return "\n".join(["Tools:", *lines, f"{NO_TOOL}(answer): Reply to the user without a tool."])
 
 
-def example_messages(examples: Iterable[ToolExample], tools: Sequence[Tool]) -> list[tuple[Role, str]]:
-    """Give the examples whose tool is offered as messages that go between the system message and the conversation."""
-    routed = {tool.ref.native_name: tool.ref.routed_name for tool in tools}
-    messages: list[tuple[Role, str]] = []
+def example_messages(examples: Iterable[ToolExample], tools: Sequence[Tool]) -> list[Message]:
+    """Give the examples whose tool is offered as the messages of a conversation that went before this one."""
+    refs = {tool.ref.native_name: tool.ref for tool in tools}
+    messages: list[Message] = []
     for example in examples:
-        if example.tool and example.tool not in routed:
+        if example.tool and example.tool not in refs:
             continue
-        messages.append((Role.USER, example.request))
+        messages.append(_message(Role.USER, Text(example.request)))
         if example.tool:
-            name = routed[example.tool]
-            messages.append((Role.ASSISTANT, call_text(name, json.dumps(example.arguments or {}, ensure_ascii=False))))
+            arguments = json.dumps(example.arguments or {}, ensure_ascii=False)
+            messages.append(_message(Role.ASSISTANT, ToolCall(_EXAMPLE, refs[example.tool], arguments)))
             if example.result:
-                messages.append((Role.USER, result_text(name, example.result)))
+                content = (Part(_EXAMPLE, Text(example.result)),)
+                messages.append(_message(Role.TOOL, ToolResult(_EXAMPLE, ToolResultStatus.OK, content)))
         if example.answer:
-            messages.append((Role.ASSISTANT, answer_text(example.answer)))
+            messages.append(_message(Role.ASSISTANT, Text(example.answer)))
     return messages
+
+
+def _message(role: Role, content: Text | ToolCall | ToolResult) -> Message:
+    return Message(role, (Part(_EXAMPLE, content),))
 
 
 def call_text(routed_name: str, arguments_json: str) -> str:
@@ -100,9 +106,9 @@ def answer_text(text: str) -> str:
     return f'{{"tool": "{NO_TOOL}", "answer": {json.dumps(text, ensure_ascii=False)}}}'
 
 
-def result_text(routed_name: str, text: str) -> str:
+def result_text(text: str) -> str:
     """Show the result of a call. It goes into a user message: models without native calls know no tool role."""
-    return f"Result of {routed_name}: {text}"
+    return f"Tool result: {text}"
 
 
 # --- Schemas ---------------------------------------------------------------------------------------------------------

@@ -36,8 +36,6 @@ from turnwired.providers.openai_chat_parser import ChatParser
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile
 
-_THE_TOOL = "the tool"
-
 
 def encode_system(blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
     """The system message, with what may be called at its end."""
@@ -86,7 +84,7 @@ def _tool_results(message: Message) -> bytes:
         if not isinstance(part.content, ToolResult):
             raise native.refused(part, f"a tool message cannot have a {type(part.content).__name__}")
         text, _ = native.result_text(part.content, images=False)
-        lines.append(result_text(_THE_TOOL, text) if part.content.status is ToolResultStatus.OK else text)
+        lines.append(result_text(text) if part.content.status is ToolResultStatus.OK else text)
     return msgspec.json.encode({"role": "user", "content": "\n".join(lines)}) if lines else b""
 
 
@@ -121,6 +119,11 @@ class JsonToolParser:
     def finish_seen(self) -> bool:
         """Whether the provider said why it stopped."""
         return self._inner.finish_seen
+
+    @property
+    def content(self) -> bool:
+        """Whether the last read brought content, also when its meaning is not known yet and it is held back."""
+        return self._inner.content
 
     def feed(self, data: bytes) -> list[ModelItem]:
         """The items that ``data`` completes."""

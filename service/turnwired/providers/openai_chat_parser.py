@@ -13,7 +13,7 @@ import msgspec
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason, GenerationStopped, ModelItem, ResponseIdentified
-from turnwired.providers.batch import BatchBuilder, PartKind
+from turnwired.providers.batch import BatchBuilder, PartKind, has_content
 from turnwired.providers.errors import WireError, protocol_error, provider_failure
 from turnwired.providers.openai_chat_calls import CallTracker
 from turnwired.providers.openai_chat_fields import (
@@ -84,7 +84,8 @@ class ChatParser:
 
     ``error`` is set when the provider reported one and ``broken`` when the body cannot be understood; what had come
     before is in the items, and nothing more will come. ``ended``: the answer is over, the rest of the body says
-    nothing. ``finish_seen``: the provider gave its finish reason, though usage may follow.
+    nothing. ``finish_seen``: the provider gave its finish reason, though usage may follow. ``content``: the last read
+    brought something that the model produced.
     """
 
     __slots__ = (
@@ -98,6 +99,7 @@ class ChatParser:
         "_started",
         "_status",
         "broken",
+        "content",
         "ended",
         "error",
     )
@@ -116,6 +118,7 @@ class ChatParser:
         self.error: WireError | None = None
         self.broken: Failure | None = None
         self.ended = False
+        self.content = False
 
     @property
     def finish_seen(self) -> bool:
@@ -124,26 +127,30 @@ class ChatParser:
 
     def feed(self, data: bytes) -> list[ModelItem]:
         """The items that ``data`` completes."""
-        if self.ended:
-            return []
+        if not self.ended:
+            self._feed(data)
+        items = self._batch.take()
+        self.content = has_content(items)
+        return items
+
+    def _feed(self, data: bytes) -> None:
         if not self._started:
             # The content type does not tell: some servers send none, or the wrong one.
             data = data.lstrip()
             if not data:
-                return []
+                return
             self._started = True
             if data[:1] in (b"{", b"[", b"<"):
                 self._body = bytearray()
-        if self._body is not None:
-            self._body += data
-            if len(self._body) > MAX_BODY_BYTES:
-                self._break(protocol_error(f"The provider sent a body of more than {MAX_BODY_BYTES} bytes."))
-            return []
         try:
-            self._events(self._sse.feed(data))
+            if self._body is None:
+                self._events(self._sse.feed(data))
+            elif len(self._body) + len(data) > MAX_BODY_BYTES:
+                raise protocol_error(f"The provider sent a body of more than {MAX_BODY_BYTES} bytes.")
+            else:
+                self._body += data
         except ProviderError as error:
             self._break(error)
-        return self._batch.take()
 
     def finish(self) -> list[ModelItem]:
         """The items that the end of the body completes."""

@@ -103,7 +103,7 @@ def host_and_port(url: str) -> tuple[str, int]:
 @cache
 def shipped() -> Mapping[str, Profile]:
     """The profiles of this release by name."""
-    text = resources.files(__package__).joinpath("profiles.toml").read_text(encoding="utf-8")
+    text = resources.files("turnwired.providers").joinpath("profiles.toml").read_text(encoding="utf-8")
     return with_overrides({}, tomllib.loads(text))
 
 
@@ -146,17 +146,16 @@ def _typed(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(where: str, hint: Any, value: Any) -> object:
-    match hint:
-        case type() if issubclass(hint, StrEnum) and isinstance(value, str):
-            return _member(where, hint, value)
-        case type() if hint in (bool, str) and isinstance(value, hint):
-            return value
-        case _ if hint == tuple[str, ...] and _all_text(value):
-            return tuple(value)
-        case _ if hint == frozenset[ToolChoiceMode] and _all_text(value):
-            return frozenset(_member(where, ToolChoiceMode, word.upper()) for word in value)
-        case _ if hint == Mapping[str, str] and isinstance(value, Mapping) and _all_text(list(value.values())):
-            return dict(value)
+    if isinstance(hint, type) and issubclass(hint, StrEnum) and isinstance(value, str):
+        return _member(where, hint, value)
+    if hint in (bool, str) and isinstance(value, hint):
+        return value
+    if hint == tuple[str, ...] and _all_text(value):
+        return tuple(value)
+    if hint == frozenset[ToolChoiceMode] and _all_text(value):
+        return frozenset(_member(where, ToolChoiceMode, word.upper()) for word in value)
+    if hint == Mapping[str, str] and isinstance(value, Mapping) and _all_text(list(value.values())):
+        return dict(value)
     raise ConfigError(f"{where}: the value has the wrong type.")
 
 

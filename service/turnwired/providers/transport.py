@@ -12,14 +12,14 @@ import time
 import urllib.request
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Failure, Reason
-from turnwired.domain.generation import ModelItem, ResponseIdentified, UsageReported
+from turnwired.domain.generation import ModelItem, ResponseIdentified
 from turnwired.providers.errors import CallContext, WireError, failure_of, protocol_error, provider_failure
 from turnwired.providers.liveness import Limit, Liveness
 from turnwired.providers.port import CallLimits
@@ -30,19 +30,34 @@ MAX_ERROR_BYTES = 64 * 1024
 ERROR_BODY_SECONDS = 10.0
 _DRAIN_SECONDS = 0.2
 _ONE_WRITE_BYTES = 1024 * 1024  # aiohttp warns beyond it; in pieces a larger body does not hold up the loop
-_NO_CONTENT = frozenset({ResponseIdentified, UsageReported})
 
 
 class WireParser(Protocol):
     """What the transport asks of the parser of any wire."""
 
-    error: WireError | None
-    broken: Failure | None
-    ended: bool
+    @property
+    def error(self) -> WireError | None:
+        """What the provider reported."""
+        ...
+
+    @property
+    def broken(self) -> Failure | None:
+        """Why the body cannot be understood."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer is over, whatever the body still holds."""
+        ...
 
     @property
     def finish_seen(self) -> bool:
         """Whether the provider said why it stopped."""
+        ...
+
+    @property
+    def content(self) -> bool:
+        """Whether the last read brought something that the model produced, also when it is held back."""
         ...
 
     def feed(self, data: bytes) -> list[ModelItem]:
@@ -52,6 +67,13 @@ class WireParser(Protocol):
     def finish(self) -> list[ModelItem]:
         """Items that the end of the body completes."""
         ...
+
+
+@dataclass(slots=True)
+class _Sending:
+    """What aiohttp tells of a request that is being sent."""
+
+    reused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +95,8 @@ class HttpTransport:
         """``max_connections``: over all hosts; further calls wait for one within their own limits."""
         self._max_connections = max_connections
         self._connect_seconds = connect_seconds
-        self._session: aiohttp.ClientSession | None = None
+        self._pooled: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None
         self._closed = False
         self._proxies: dict[tuple[str, str], str | None] = {}
 
@@ -105,22 +128,16 @@ class HttpTransport:
     async def aclose(self) -> None:
         """Close all connections; calls in flight fail."""
         self._closed = True
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in (self._pooled, self._fresh):
+            if session is not None:
+                await session.close()
 
     async def _open(self, exchange: Exchange, liveness: Liveness) -> aiohttp.ClientResponse:
         """Connect, send and wait for the response's headers."""
         context = exchange.context
         try:
             async with asyncio.timeout_at(liveness.due):
-                return await self._client().post(
-                    exchange.url,
-                    data=exchange.body if len(exchange.body) <= _ONE_WRITE_BYTES else io.BytesIO(exchange.body),
-                    headers=exchange.headers,
-                    allow_redirects=False,
-                    proxy=self._proxy(exchange.url),
-                )
+                return await self._send(exchange)
         except TimeoutError as error:
             if isinstance(error, aiohttp.ServerTimeoutError):
                 raise provider_failure(
@@ -134,17 +151,57 @@ class HttpTransport:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _connection_failure(error, context) from None
 
-    def _client(self) -> aiohttp.ClientSession:
+    async def _send(self, exchange: Exchange) -> aiohttp.ClientResponse:
+        """Send over a pooled connection; when that was dead already, once more over a fresh one.
+
+        Servers close idle connections, and llama.cpp's closes each one after a stream although it promises to keep it.
+        That no answer ever began tells that the request did not arrive; this is no retry of a call.
+        """
+        sending = _Sending()
+        try:
+            return await self._post(self._session(), exchange, sending)
+        except aiohttp.ClientConnectorError:
+            raise
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            if not sending.reused:
+                raise
+        return await self._post(self._session(fresh=True), exchange, sending)
+
+    async def _post(
+        self, session: aiohttp.ClientSession, exchange: Exchange, sending: _Sending
+    ) -> aiohttp.ClientResponse:
+        return await session.post(
+            exchange.url,
+            data=exchange.body if len(exchange.body) <= _ONE_WRITE_BYTES else io.BytesIO(exchange.body),
+            headers=exchange.headers,
+            allow_redirects=False,
+            proxy=self._proxy(exchange.url),
+            trace_request_ctx=sending,
+        )
+
+    def _session(self, *, fresh: bool = False) -> aiohttp.ClientSession:
+        """The session with the pool, or the one that opens a connection for each request."""
         if self._closed:
             raise provider_failure(Reason.SHUTTING_DOWN, "The server is shutting down: call again later.")
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._max_connections, ttl_dns_cache=60),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_seconds),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("User-Agent", "Accept-Encoding", "Accept", "Content-Type"),
-            )
-        return self._session
+        session = self._fresh if fresh else self._pooled
+        if session is None:
+            session = self._new_session(force_close=fresh)
+            if fresh:
+                self._fresh = session
+            else:
+                self._pooled = session
+        return session
+
+    def _new_session(self, *, force_close: bool) -> aiohttp.ClientSession:
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_reuseconn.append(_on_reuse)
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._max_connections, ttl_dns_cache=60, force_close=force_close),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_seconds),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("User-Agent", "Accept-Encoding", "Accept", "Content-Type"),
+            trace_configs=[trace],
+        )
 
     def _proxy(self, url: str) -> str | None:
         """The proxy that the environment names for this host. Asked once: reading it costs more than a request."""
@@ -154,6 +211,10 @@ class HttpTransport:
             bypass = not key[1] or urllib.request.proxy_bypass(key[1])
             self._proxies[key] = None if bypass else urllib.request.getproxies().get(key[0])
         return self._proxies[key]
+
+
+async def _on_reuse(_session: aiohttp.ClientSession, context: Any, _params: object) -> None:
+    context.trace_request_ctx.reused = True
 
 
 class _Reader:
@@ -186,7 +247,7 @@ class _Reader:
         items = parser.feed(data)
         if parser.finish_seen:
             self._liveness.finishing()
-        elif any(type(item) not in _NO_CONTENT for item in items):
+        elif parser.content:
             self._liveness.content()
         elif any(type(item) is ResponseIdentified for item in items):
             self._liveness.thinking()

@@ -16,6 +16,7 @@ from google.protobuf import descriptor as pb_descriptor
 from google.protobuf import message, message_factory
 
 from turnwired.domain.errors import TurnwireError
+from turnwired.domain.faults import where_raised
 from turnwired.rpc.errors import Context, abort, internal_status, status_of, unimplemented_status
 
 logger = logging.getLogger(__name__)
@@ -65,8 +66,8 @@ def _unary(name: str, behaviour: Unary | None) -> Unary:
             return await behaviour(request, context)
         except TurnwireError as error:
             status = status_of(error)
-        except Exception:  # task boundary of the RPC: the caller learns that we failed, the log learns how
-            logger.exception("%s failed", name)
+        except Exception as error:  # noqa: BLE001 - task boundary of the RPC: the caller learns that we failed, the log learns how
+            logger.error("%s failed: %s", name, where_raised(error))  # noqa: TRY400 - never its text
             status = internal_status()
         await abort(context, status)
 
@@ -82,8 +83,8 @@ def _streaming(name: str, behaviour: Streaming | None) -> Streaming:
             return
         except TurnwireError as error:
             status = status_of(error)
-        except Exception:  # task boundary of the RPC: the caller learns that we failed, the log learns how
-            logger.exception("%s failed", name)
+        except Exception as error:  # noqa: BLE001 - task boundary of the RPC: the caller learns that we failed, the log learns how
+            logger.error("%s failed: %s", name, where_raised(error))  # noqa: TRY400 - never its text
             status = internal_status()
         await abort(context, status)
 

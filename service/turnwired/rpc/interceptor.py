@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from typing import Any, cast
 import grpc
 import grpc.aio
 
+from turnwired.domain.faults import where_raised
 from turnwired.telemetry.port import RpcTelemetry
 
 _logger = logging.getLogger(__name__)
@@ -151,5 +151,4 @@ def _code_of_cancel(context: Context) -> str:
 
 def _log_crash(method: str, error: Exception) -> None:
     """Where it crashed, without what the exception says: that may quote a secret or a prompt."""
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    _logger.error("%s crashed with %s\n%s", method, type(error).__name__, frames)
+    _logger.error("%s crashed with %s", method, where_raised(error))

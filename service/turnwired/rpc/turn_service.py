@@ -53,17 +53,16 @@ class TurnService:
         read.on_wait(request.on_wait)
         spec = read.turn_spec(request.turn, ANYBODY, asked)
         accepted = await self._engine.start_turn(spec, call_headers())
-        on_disconnect = _default_on_disconnect(spec.session_id) if asked is None else asked
+        ends_with_stream = _ends_with_stream(asked, spec.session_id) and not accepted.existing
         try:
             await self._engine.follow(ANYBODY, accepted.run_id, after, level, context.write)
         except asyncio.CancelledError:
-            if on_disconnect is OnDisconnect.CANCEL and not accepted.existing:
+            if ends_with_stream:
                 self._stream_was_cut(accepted.run_id, context)
             raise
 
     def _stream_was_cut(self, run_id: str, context: Context) -> None:
-        remaining = context.time_remaining()
-        if remaining is not None and remaining <= 0:
+        if _is_over(context.time_remaining()):
             self._engine.deadline_reached(run_id)
             return
         self._engine.cancel_if_live(
@@ -182,5 +181,9 @@ class TurnService:
         return response
 
 
-def _default_on_disconnect(session_id: str | None) -> OnDisconnect:
-    return OnDisconnect.CANCEL if session_id is None else OnDisconnect.CONTINUE
+def _is_over(remaining: float | None) -> bool:
+    return remaining is not None and remaining <= 0  # None: the call has no deadline
+
+
+def _ends_with_stream(asked: OnDisconnect | None, session_id: str | None) -> bool:
+    return session_id is None if asked is None else asked is OnDisconnect.CANCEL

@@ -54,13 +54,10 @@ def _upgrade(path: Path) -> None:
     )
     try:
         with engine.connect() as connection:
-            # The driver is in autocommit mode, so this is the transaction, and it is ours from the first statement on.
+            # The driver is in autocommit mode, so this is the transaction, ours from its first statement on. Closing
+            # the connection before the COMMIT rolls it back.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            try:
-                _run_migrations(connection, path)
-            except BaseException:
-                connection.exec_driver_sql("ROLLBACK")
-                raise
+            _run_migrations(connection, path)
             connection.exec_driver_sql("COMMIT")
     except exc.DBAPIError as error:
         if isinstance(error.orig, sqlite3.Error):

@@ -5,16 +5,18 @@ All attempts of an iteration share the ``chat`` span: it is one logical model ca
 
 from __future__ import annotations
 
-from opentelemetry.trace import SpanKind
+import time
+
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanKind, Tracer
 
 from turnwired.domain.event import IterationFinished, IterationRetryScheduled, IterationStarted
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
 from turnwired.telemetry import names
 from turnwired.telemetry.instruments import ChatKey, Instruments
 from turnwired.telemetry.port import RunInfo
-from turnwired.telemetry.propagation import SpanReference
 from turnwired.telemetry.run_attributes import add_cost, add_failure, add_usage, chat_error, finish_reasons
-from turnwired.telemetry.spans import Attributes, Span, SpanEvent, Tracer, clip
+from turnwired.telemetry.spans import Attributes, Span, clip
 
 _NO_USAGE = Usage()
 _CUT = (names.FINISH_ERROR,)
@@ -34,7 +36,6 @@ class Iteration:
         "_instruments",
         "_model",
         "_response_model",
-        "_tracer",
         "chat",
         "finish_reasons",
         "number",
@@ -47,23 +48,23 @@ class Iteration:
         tracer: Tracer,
         instruments: Instruments,
         info: RunInfo,
-        parent: SpanReference,
+        parent: Context,
         number: int,
         chat_attributes: Attributes,
     ) -> None:
-        self._tracer = tracer
         self._instruments = instruments
         self._info = info
         self.number = number
         self._model = clip(info.model.model)
-        self.span = tracer.start(
+        self.span = Span(
+            tracer,
             names.ITERATION_SPAN,
             SpanKind.INTERNAL,
             {names.ITERATION_NUMBER: number, names.RUN_ID: info.run_id},
             parent,
         )
-        self.chat = tracer.start(
-            f"{names.OPERATION_CHAT} {self._model}", SpanKind.CLIENT, chat_attributes, self.span.reference
+        self.chat = Span(
+            tracer, f"{names.OPERATION_CHAT} {self._model}", SpanKind.CLIENT, chat_attributes, self.span.context
         )
         self.finish_reasons: tuple[str, ...] = _CUT
         self.usage = _NO_USAGE  # of all attempts, once the model call has ended
@@ -81,7 +82,7 @@ class Iteration:
         model = clip(event.model.model)
         if model != self._model:
             self._model = model
-            self.chat.name = f"{names.OPERATION_CHAT} {model}"
+            self.chat.rename(f"{names.OPERATION_CHAT} {model}")
             self.chat.attributes[names.REQUEST_MODEL] = model
 
     def response_identified(self, response_id: str, model: str) -> None:
@@ -96,7 +97,7 @@ class Iteration:
 
     def output_began(self) -> None:
         """The first output came now."""
-        self._first_output_ns = self._tracer.now()
+        self._first_output_ns = time.time_ns()
 
     def output_chunks(self, count: int) -> None:
         """How many reads brought output."""
@@ -109,16 +110,14 @@ class Iteration:
         self._failed_usage = sum_usage((self._failed_usage, event.usage))
         self._add_cost(event.cost)
         reason = event.failure.reason.value
-        self.chat.events.append(
-            SpanEvent(
-                names.RETRY_EVENT,
-                time_ns,
-                {
-                    names.FAILURE_REASON: reason,
-                    names.RETRY_ATTEMPT: event.attempt,
-                    names.RETRY_DELAY: event.delay_ns / 1e9,
-                },
-            )
+        self.chat.event(
+            names.RETRY_EVENT,
+            time_ns,
+            {
+                names.FAILURE_REASON: reason,
+                names.RETRY_ATTEMPT: event.attempt,
+                names.RETRY_DELAY: event.delay_ns / 1e9,
+            },
         )
         self._instruments.retry(self._info.provider_name, self._model, reason)
 
@@ -149,7 +148,7 @@ class Iteration:
         chat_error_type = self.chat.attributes.get(names.ERROR_TYPE)
         if chat_error_type is not None:
             self.span.attributes[names.ERROR_TYPE] = chat_error_type
-        self._tracer.end(self.span, max(self.chat.end_ns, self._children_end_ns))
+        self.span.end(max(self.chat.end_ns, self._children_end_ns))
 
     def _end_chat(
         self,
@@ -173,7 +172,7 @@ class Iteration:
         add_usage(attributes, usage)
         if error is not None:
             attributes[names.ERROR_TYPE] = error
-        self._tracer.end(self.chat, time_ns)
+        self.chat.end(time_ns)
         info = self._info
         self._instruments.chat(
             ChatKey(info.provider_name, self._model, info.server_address, info.server_port, self._response_model),
@@ -208,8 +207,3 @@ def chat_attributes(info: RunInfo, common: Attributes, parameters: Attributes) -
         attributes[names.SERVER_ADDRESS] = info.server_address
         attributes[names.SERVER_PORT] = info.server_port
     return attributes
-
-
-def visible_id(span: Span) -> str:
-    """The span's id, or '' when the trace is not recorded."""
-    return span.reference.hex_span_id if span.reference.sampled else ""

@@ -9,20 +9,19 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, Tracer
 
 from turnwired.domain.errors import ProviderError, ToolError
 from turnwired.telemetry import names
-from turnwired.telemetry.current import Current, current_span
 from turnwired.telemetry.instruments import Instruments
 from turnwired.telemetry.port import ClientOperation
-from turnwired.telemetry.spans import Attributes, Tracer, clip
+from turnwired.telemetry.spans import Attributes, Span, clip
 
 
 class _Operation:
     """One request: a span and a point in a histogram; the span is current inside."""
 
-    __slots__ = ("_current", "_instruments", "_method", "_protocol_version", "_span", "_tool", "_tracer", "_transport")
+    __slots__ = ("_current", "_instruments", "_method", "_protocol_version", "_span", "_tool", "_transport")
 
     def __init__(
         self,
@@ -33,7 +32,6 @@ class _Operation:
         protocol_version: str | None,
         transport: str,
     ) -> None:
-        self._tracer = tracer
         self._instruments = instruments
         self._method = method
         self._tool = tool
@@ -45,8 +43,8 @@ class _Operation:
         if protocol_version:
             attributes[names.MCP_PROTOCOL_VERSION] = protocol_version
         name = f"{method} {tool}" if tool else method
-        self._span = tracer.start(name, SpanKind.CLIENT, attributes, current_span())
-        self._current = Current(self._span.reference)
+        self._span = Span(tracer, name, SpanKind.CLIENT, attributes, None)
+        self._current = self._span.current()
 
     def failed(self, error_type: str) -> None:
         """Note why it failed; the first reason stays."""
@@ -65,14 +63,14 @@ class _Operation:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
     ) -> None:
         """End the span. Cancelled is not failed: whoever timed out says so on the span around this one."""
-        self._current.__exit__()
+        self._current.__exit__(None, None, None)
         if isinstance(exc, ToolError | ProviderError):
             self.failed(exc.failure.reason.value)
         elif isinstance(exc, Exception):
             self.failed(type(exc).__name__)
         elif exc_type is not None:
             self._span.attributes[names.CANCELLED] = True
-        self._tracer.end(self._span)
+        self._span.end()
         error = self._span.attributes.get(names.ERROR_TYPE)
         self._instruments.mcp(
             self._method,

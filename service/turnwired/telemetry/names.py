@@ -65,7 +65,6 @@ RPC_METHOD: Final = "rpc.method"
 RPC_METHOD_ORIGINAL: Final = "rpc.method_original"
 RPC_STATUS_CODE: Final = "rpc.status_code"
 
-METRIC_OVERFLOW: Final = "otel.metric.overflow"
 
 # --- attributes of ours ----------------------------------------------------------------------------------------------
 
@@ -142,7 +141,7 @@ class Instrument(Enum):
     CHAT_OUTPUT_CHUNK = Spec(
         "gen_ai.client.inference.time_per_output_chunk",
         "s",
-        "Time between reads that brought output; the mean of a model call, once per gap.",
+        "Time between reads that brought output; the mean of a model call.",
         _CALL_SECONDS,
     )
     INPUT_TOKENS = Spec("gen_ai.client.inference.usage.input_tokens", "{token}", "Input tokens, cached ones included.")

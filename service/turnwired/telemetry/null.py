@@ -55,9 +55,9 @@ class NullRunTelemetry:
         """Nothing to propagate."""
         return NO_HEADERS
 
-    def in_tool(self, call_id: str) -> AbstractContextManager[None]:  # noqa: ARG002 - the port's
+    def in_tool(self, call_id: str) -> AbstractContextManager[object]:  # noqa: ARG002 - the port's
         """Does nothing."""
-        return _NO_CONTEXT
+        return NO_CONTEXT
 
     def event(self, iteration: int, time_ns: int, event: Event) -> None:
         """Ignored."""
@@ -112,7 +112,7 @@ class _NullRpc:
 
 
 # nullcontext keeps no state between uses, so that one of each serves every caller.
-_NO_CONTEXT: AbstractContextManager[None] = nullcontext()
+NO_CONTEXT: AbstractContextManager[object] = nullcontext()
 _NO_OPERATION: AbstractContextManager[ClientOperation] = nullcontext(_NullOperation())
 _CALL = _NullCall()
 _RUN = NullRunTelemetry()

@@ -67,7 +67,7 @@ class RunTelemetry(Protocol):
         """Propagation headers of the tool's span; empty when nothing is recorded."""
         ...
 
-    def in_tool(self, call_id: str) -> AbstractContextManager[None]:
+    def in_tool(self, call_id: str) -> AbstractContextManager[object]:
         """Makes the tool's span current in this task, so that a source's own client spans become its children."""
         ...
 

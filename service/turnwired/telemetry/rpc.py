@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, Tracer
 
 from turnwired.telemetry import names
 from turnwired.telemetry.instruments import Instruments
 from turnwired.telemetry.port import RpcCall
-from turnwired.telemetry.propagation import extract
-from turnwired.telemetry.spans import Span, Tracer, clip
+from turnwired.telemetry.spans import ROOT, Span, clip, parent_of
 
 
 class _Call:
     """One RPC."""
 
-    __slots__ = ("_instruments", "_method", "_span", "_tracer")
+    __slots__ = ("_instruments", "_method", "_span")
 
-    def __init__(self, tracer: Tracer, instruments: Instruments, method: str, span: Span) -> None:
-        self._tracer = tracer
+    def __init__(self, instruments: Instruments, method: str, span: Span) -> None:
         self._instruments = instruments
         self._method = method
         self._span = span
@@ -30,7 +28,7 @@ class _Call:
     @property
     def headers(self) -> Mapping[str, str]:
         """Propagation headers of the RPC's span."""
-        return self._span.reference.headers()
+        return self._span.headers()
 
     def ended(self, code: str) -> None:
         """End the span with this code."""
@@ -40,7 +38,7 @@ class _Call:
         span.attributes[names.RPC_STATUS_CODE] = code
         if code in names.RPC_ERROR_CODES:
             span.attributes[names.ERROR_TYPE] = code
-        self._tracer.end(span)
+        span.end()
         self._instruments.rpc(self._method, code, span.seconds)
 
 
@@ -55,18 +53,14 @@ class OtelRpcTelemetry:
 
     def call_started(self, method: str, headers: Mapping[str, str]) -> RpcCall:
         """Open the span of an RPC, a child of its caller's."""
-        span = self._tracer.start(
-            method,
-            SpanKind.SERVER,
-            {names.RPC_SYSTEM_NAME: names.RPC_SYSTEM_GRPC, names.RPC_METHOD: method},
-            extract(headers),
-            remote=True,
-        )
-        return _Call(self._tracer, self._instruments, method, span)
+        attributes = {names.RPC_SYSTEM_NAME: names.RPC_SYSTEM_GRPC, names.RPC_METHOD: method}
+        span = Span(self._tracer, method, SpanKind.SERVER, attributes, parent_of(headers))
+        return _Call(self._instruments, method, span)
 
     def unknown_method(self, method: str) -> None:
         """Record a call that nobody serves; its name is the caller's invention and stays out of metrics."""
-        span = self._tracer.start(
+        span = Span(
+            self._tracer,
             names.RPC_SYSTEM_GRPC,
             SpanKind.SERVER,
             {
@@ -74,6 +68,6 @@ class OtelRpcTelemetry:
                 names.RPC_METHOD: names.METHOD_OTHER,
                 names.RPC_METHOD_ORIGINAL: clip(method),
             },
-            None,
+            ROOT,
         )
-        _Call(self._tracer, self._instruments, names.METHOD_OTHER, span).ended("UNIMPLEMENTED")
+        _Call(self._instruments, names.METHOD_OTHER, span).ended("UNIMPLEMENTED")

@@ -6,11 +6,12 @@ spans are sent. Follows the OpenTelemetry GenAI conventions for spans; content i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, Tracer
 
 from turnwired.domain.event import (
     Event,
@@ -33,12 +34,10 @@ from turnwired.domain.model import TraceContext
 from turnwired.domain.outcome import Notice
 from turnwired.domain.tool import Tool, ToolSource
 from turnwired.telemetry import names
-from turnwired.telemetry.current import Current, nothing_current
 from turnwired.telemetry.instruments import Instruments
-from turnwired.telemetry.iteration import Iteration, chat_attributes, visible_id
-from turnwired.telemetry.null import NO_HEADERS, NO_TRACE
+from turnwired.telemetry.iteration import Iteration, chat_attributes
+from turnwired.telemetry.null import NO_CONTEXT, NO_HEADERS
 from turnwired.telemetry.port import RunInfo
-from turnwired.telemetry.propagation import extract
 from turnwired.telemetry.run_attributes import (
     add_failure,
     label_attributes,
@@ -46,7 +45,7 @@ from turnwired.telemetry.run_attributes import (
     run_error,
     tool_error,
 )
-from turnwired.telemetry.spans import Attributes, Span, Tracer, clip
+from turnwired.telemetry.spans import Attributes, Span, clip, parent_of
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +100,8 @@ class OtelRunTelemetry:
         self._tool_template: Attributes = {names.OPERATION_NAME: names.OPERATION_EXECUTE_TOOL, **common}
         # The RPC that starts a run does not wait for it (StartTurn, on_disconnect = CONTINUE), and after a takeover
         # it was served elsewhere: its span is a remote parent, which a child may outlive.
-        self.span = tracer.start(
+        self.span = Span(
+            tracer,
             _spaced(names.OPERATION_INVOKE_AGENT, self._agent),
             SpanKind.INTERNAL,
             {
@@ -111,31 +111,27 @@ class OtelRunTelemetry:
                 **common,
                 **label_attributes(info.labels),
             },
-            extract(info.parent_headers),
-            remote=True,
+            parent_of(info.parent_headers),
         )
 
     @property
     def trace_context(self) -> TraceContext:
         """The run's span; empty when the trace is not recorded."""
-        reference = self.span.reference
-        if not reference.sampled:
-            return NO_TRACE
-        return TraceContext(reference.hex_trace_id, reference.hex_span_id)
+        return self.span.trace_context
 
     def iteration_started(self, iteration: int, max_output_tokens: int | None) -> str:
         """Open the spans of an iteration and its model call, which all attempts share; returns the latter's id."""
         current = self._current(iteration)
         if current is None:
-            self._end_iteration(self._tracer.now(), None)
+            self._end_iteration(time.time_ns(), None)
             attributes = self._chat_template.copy()
             if max_output_tokens is not None:
                 attributes[names.REQUEST_MAX_TOKENS] = max_output_tokens
             current = self._iteration = Iteration(
-                self._tracer, self._instruments, self._info, self.span.reference, iteration, attributes
+                self._tracer, self._instruments, self._info, self.span.context, iteration, attributes
             )
             self._model_calls += 1
-        return visible_id(current.chat)
+        return current.chat.trace_context.span_id
 
     def tool_started(self, call_id: str, routed_name: str) -> str:
         """Open the span of a tool's execution; returns its id."""
@@ -155,12 +151,16 @@ class OtelRunTelemetry:
                 attributes[names.TOOL_SERVER] = clip(tool.ref.server_id)
         current = self._iteration
         parent = self.span if current is None else current.span
-        span = self._tracer.start(
-            _spaced(names.OPERATION_EXECUTE_TOOL, name), SpanKind.INTERNAL, attributes, parent.reference
+        span = Span(
+            self._tracer,
+            _spaced(names.OPERATION_EXECUTE_TOOL, name),
+            SpanKind.INTERNAL,
+            attributes,
+            parent.context,
         )
         self._tools[call_id] = _ToolSpan(span, name, tool_type, current)
         self._tool_calls += 1
-        return visible_id(span)
+        return span.trace_context.span_id
 
     def response_identified(self, iteration: int, response_id: str, model: str) -> None:
         """Note the response's id and the model that answers."""
@@ -180,17 +180,17 @@ class OtelRunTelemetry:
     def headers_for_model(self, iteration: int) -> Mapping[str, str]:
         """Propagation headers of the model call's span."""
         current = self._current(iteration)
-        return NO_HEADERS if current is None else current.chat.reference.headers()
+        return NO_HEADERS if current is None else current.chat.headers()
 
     def headers_for_tool(self, call_id: str) -> Mapping[str, str]:
         """Propagation headers of the tool's span."""
         tool = self._tools.get(call_id)
-        return NO_HEADERS if tool is None else tool.span.reference.headers()
+        return NO_HEADERS if tool is None else tool.span.headers()
 
-    def in_tool(self, call_id: str) -> AbstractContextManager[None]:
+    def in_tool(self, call_id: str) -> AbstractContextManager[object]:
         """Makes the tool's span current in this task."""
         tool = self._tools.get(call_id)
-        return nothing_current() if tool is None else Current(tool.span.reference)
+        return NO_CONTEXT if tool is None else tool.span.current()
 
     def event(self, iteration: int, time_ns: int, event: Event) -> None:
         """Close the spans that the event ends, and record what they measured."""
@@ -257,7 +257,7 @@ class OtelRunTelemetry:
     def _end_tool(self, tool: _ToolSpan, time_ns: int, error: str | None) -> None:
         if error is not None:
             tool.span.attributes[names.ERROR_TYPE] = error
-        self._tracer.end(tool.span, time_ns)
+        tool.span.end(time_ns)
         if tool.iteration is not None:
             tool.iteration.child_ended(tool.span.end_ns)
         self._instruments.tool(tool.name, tool.type, self._agent, tool.span.seconds, error)
@@ -285,7 +285,7 @@ class OtelRunTelemetry:
             attributes[names.USAGE_OUTPUT_TOKENS] = self._output_tokens
         if error is not None:
             attributes[names.ERROR_TYPE] = error
-        self._tracer.end(self.span, time_ns)
+        self.span.end(time_ns)
         self._instruments.run(
             self._agent,
             clip(self._info.model.model),

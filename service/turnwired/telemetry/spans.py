@@ -1,103 +1,107 @@
-"""Spans in the making: started and ended on the event loop, turned into OpenTelemetry's form by the exporter's thread.
+"""A span of OpenTelemetry's SDK, with the rules that hold for every span of ours.
 
-The SDK's recording span costs 41 µs with 15 attributes (copies, locks, samplers, processors) where this costs 3: a
-run knows its parents and attributes by structure and needs none of that. May not know what is measured, nor how
-spans are sent. A span's status is ERROR if and only if it has ``error.type``; it never carries a message, so that no
-text of an exception can leak into it.
+Its status is ERROR if and only if it has ``error.type``; it never has a message, so that no text of an exception can
+leak into it; ending it again changes nothing. Parents are given, never taken from whatever is current. May not know
+what is measured, nor how spans are sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from random import getrandbits
-from typing import NamedTuple
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
-from opentelemetry.trace import SpanKind
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from turnwired.telemetry.propagation import SpanReference
+from turnwired.domain.model import TraceContext
+from turnwired.telemetry.names import ERROR_TYPE
+from turnwired.telemetry.null import NO_TRACE
 
 AttributeValue = str | bool | int | float | tuple[str, ...]
 Attributes = dict[str, AttributeValue]
 
+ROOT = Context()
+"""The parent of a trace that begins here, whatever is current."""
+
 _MAX_TEXT = 256  # characters: with 64 spans to a request, far below gRPC's 4 MiB
-_TRACE_ID_MASK = (1 << 63) - 1
+_ERROR = Status(StatusCode.ERROR)
+# Baggage is not read and not passed on: it is the caller's, and model providers are strangers.
+_propagator = TraceContextTextMapPropagator()
 
 
-class SpanEvent(NamedTuple):
-    """Something that happened during a span."""
-
-    name: str
-    time_ns: int
-    attributes: Mapping[str, AttributeValue]
-
-
-@dataclass(slots=True, eq=False)
 class Span:
-    """One span; times are Unix nanoseconds. ``end_ns`` is 0 until it ends; then nothing changes any more.
+    """One span. ``attributes`` are set when it ends, at once: each one set earlier costs a lock and a copy.
 
-    ``parent_remote``: the parent is another process's span, or one that does not wait for this one.
+    Times are Unix nanoseconds; ``end_ns`` is 0 until it ends.
     """
 
-    name: str
-    kind: SpanKind
-    reference: SpanReference
-    parent_id: int | None
-    parent_remote: bool
-    start_ns: int
-    attributes: Attributes
-    end_ns: int = 0
-    events: list[SpanEvent] = field(default_factory=list[SpanEvent])
+    __slots__ = ("_span", "attributes", "context", "end_ns", "start_ns")
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        name: str,
+        kind: SpanKind,
+        attributes: Mapping[str, AttributeValue],
+        parent: Context | None,
+    ) -> None:
+        """Start now. ``parent`` None: the span that is current in this task."""
+        self.start_ns = time.time_ns()
+        self.end_ns = 0
+        self._span = tracer.start_span(name, parent, kind, attributes, start_time=self.start_ns)
+        self.attributes: Attributes = {}
+        self.context = trace.set_span_in_context(self._span, ROOT)
 
     @property
     def seconds(self) -> float:
-        """Duration of an ended span."""
+        """Duration, once it has ended."""
         return (self.end_ns - self.start_ns) / 1e9
 
+    @property
+    def trace_context(self) -> TraceContext:
+        """Where to find it; empty when its trace is not recorded."""
+        context = self._span.get_span_context()
+        if not context.trace_flags.sampled:
+            return NO_TRACE
+        return TraceContext(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
 
-class Tracer:
-    """Starts and ends spans. ``submit`` takes ended, sampled spans and must return at once.
+    def rename(self, name: str) -> None:
+        """Change the name."""
+        if not self.end_ns:
+            self._span.update_name(name)
 
-    A trace that begins here is recorded with probability ``sample_ratio``; one that was begun by a caller is recorded
-    when the caller's is.
-    """
+    def headers(self) -> Mapping[str, str]:
+        """The W3C headers that make whoever gets them a child of this span."""
+        headers: dict[str, str] = {}
+        _propagator.inject(headers, self.context)
+        return headers
 
-    __slots__ = ("_clock", "_sample_below", "_submit")
+    def current(self) -> AbstractContextManager[object]:
+        """Makes it current in this task, for libraries that look for a parent; leave in the task that entered."""
+        return trace.use_span(self._span, record_exception=False, set_status_on_exception=False)
 
-    def __init__(self, submit: Callable[[Span], None], clock: Callable[[], int], sample_ratio: float = 1.0) -> None:
-        self._submit = submit
-        self._clock = clock
-        self._sample_below = round(sample_ratio * (_TRACE_ID_MASK + 1))
+    def event(self, name: str, time_ns: int, attributes: Mapping[str, AttributeValue]) -> None:
+        """Something happened."""
+        if not self.end_ns:
+            self._span.add_event(name, attributes, time_ns)
 
-    def now(self) -> int:
-        """Unix time in nanoseconds."""
-        return self._clock()
-
-    def start(
-        self,
-        name: str,
-        kind: SpanKind,
-        attributes: Attributes,
-        parent: SpanReference | None,
-        *,
-        remote: bool = False,
-    ) -> Span:
-        """Start a span now. ``attributes`` becomes the span's own: give it a dict that nobody else uses."""
-        span_id = getrandbits(64) or 1
-        if parent is None:
-            trace_id = getrandbits(128) or 1
-            reference = SpanReference(trace_id, span_id, (trace_id & _TRACE_ID_MASK) < self._sample_below)
-            return Span(name, kind, reference, None, False, self._clock(), attributes)
-        reference = SpanReference(parent.trace_id, span_id, parent.sampled, parent.trace_state)
-        return Span(name, kind, reference, parent.span_id, remote, self._clock(), attributes)
-
-    def end(self, span: Span, time_ns: int | None = None) -> None:
-        """End a span, now or at ``time_ns`` (never before its start). Ending it again changes nothing."""
-        if span.end_ns:
+    def end(self, time_ns: int | None = None) -> None:
+        """End now or at ``time_ns``, never before the start."""
+        if self.end_ns:
             return
-        span.end_ns = max(span.start_ns, self._clock() if time_ns is None else time_ns)
-        if span.reference.sampled:
-            self._submit(span)
+        self.end_ns = max(self.start_ns, time.time_ns() if time_ns is None else time_ns)
+        self._span.set_attributes(self.attributes)
+        if ERROR_TYPE in self.attributes:
+            self._span.set_status(_ERROR)
+        self._span.end(self.end_ns)
+
+
+def parent_of(headers: Mapping[str, str]) -> Context:
+    """The span that sent these headers, or ``ROOT`` when they name none or are malformed."""
+    return _propagator.extract(headers, ROOT)
 
 
 def clip(text: str) -> str:

@@ -262,7 +262,7 @@ def entry_point_functions() -> tuple[list[Callable[..., object]], list[Failure]]
             failures.append(
                 Failure(
                     phase=FailurePhase.PREPARATION,
-                    reason=Reason.INVALID_REQUEST,
+                    reason=Reason.TOOL_QUARANTINED,
                     message=f"{words}: {redact(str(error), 300)}",
                     origin=entry_point.name,
                 )

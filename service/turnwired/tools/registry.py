@@ -14,8 +14,9 @@ import anyio
 
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolSelection, ToolSource
+from turnwired.domain.tool import Tool, ToolSelection
 from turnwired.tools.naming import pattern_of, routed_name
 from turnwired.tools.port import Toolset
 from turnwired.tools.schema import compile_schema
@@ -114,7 +115,7 @@ class Registry:
                 found[index] = _Snapshot(failures=(error.failure,), usable=False)
                 return
             except Exception as error:  # noqa: BLE001  boundary: a source that breaks its port fails alone
-                _LOG.warning("tool source %s failed", toolset.set_id, exc_info=error)
+                _LOG.warning("tool source %s failed: %s", toolset.set_id, where_raised(error))
                 found[index] = _Snapshot(
                     failures=(_unavailable(toolset, f"its discovery raised {type(error).__name__}"),), usable=False
                 )
@@ -178,7 +179,7 @@ def _entry(source: Source, tool: Tool) -> Entry | Failure:
         why = schema if native else "it has no name"
         return Failure(
             phase=FailurePhase.ROUTING,
-            reason=Reason.MCP_DISCOVERY_FAILED if tool.ref.source is ToolSource.MCP else Reason.INVALID_REQUEST,
+            reason=Reason.TOOL_QUARANTINED,
             message=f"tool {native!r} of {source.toolset.set_id!r} is left out: {why}",
             origin=f"{source.toolset.set_id}/{native}",
         )

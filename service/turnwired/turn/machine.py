@@ -78,7 +78,8 @@ class TurnMachine:
         self._batch: ToolBatch | None = None
         self._transcript = Transcript(setup.run_id, self._ids)
         self._ledger = Ledger(setup.price)
-        self._calls_asked = 0
+        self._calls_settled = 0
+        self._calls_counted = 0
         self._limit_reported = False
 
     @property
@@ -189,7 +190,7 @@ class TurnMachine:
         cut: Ending | None = None
         if reason not in ending.COMPLETE:
             usage = answer.usage or Usage()
-            cut = ending.of_cut_answer(answer, reason, provider_reason, self.setup.bounds, usage)
+            cut = self._located(ending.of_cut_answer(answer, reason, provider_reason, self.setup.bounds, usage))
         self._close_iteration(
             out,
             reason,
@@ -209,7 +210,7 @@ class TurnMachine:
         return True
 
     def _after_answer(self, out: Out, reason: FinishReason) -> None:
-        end = ending.of_complete_answer(self._answer, reason, self._calls_asked)
+        end = ending.of_complete_answer(self._answer, reason, self._calls_settled)
         if reason is FinishReason.TOOL_CALLS and end.failure is not None:
             out.emit(Notice(end.failure.reason, "The provider's finish word promises tool calls, but there are none."))
         self._settle(out, end)
@@ -218,7 +219,7 @@ class TurnMachine:
         calls = self._answer.calls
         by_limit = reason is FinishReason.OUTPUT_LIMIT
         if calls:
-            self._calls_asked += len(calls)
+            self._calls_settled += len(calls)
             self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
             self._batch.refuse(out, CUT_BY_LIMIT if by_limit else CUT)
             self._transcript.add_results(self._batch.results())
@@ -296,8 +297,9 @@ class TurnMachine:
     def _begin_tools(self, out: Out) -> None:
         calls = self._answer.calls
         bounds = self.setup.bounds
-        room = max(bounds.max_tool_calls - self._calls_asked, 0)
-        self._calls_asked += len(calls)
+        room = max(bounds.max_tool_calls - self._calls_counted, 0)
+        self._calls_counted += len(calls)
+        self._calls_settled += len(calls)
         self._batch = ToolBatch(calls, self._ids, bounds.max_parallel_calls)
         self.state = TurnState.RUNNING_TOOLS
         self._batch.admit(out, self.setup.tools, room)
@@ -334,7 +336,7 @@ class TurnMachine:
             return
         self._transcript.add_results(batch.results())
         if batch.over_bound:
-            self._settle(out, ending.max_tool_calls(self.setup.bounds, self._calls_asked))
+            self._settle(out, ending.max_tool_calls(self.setup.bounds, self._calls_counted))
         else:
             self._go_on(out)
 
@@ -356,7 +358,7 @@ class TurnMachine:
         elif model_busy:
             self._close_iteration(out, reason, failure=end.failure)
             if self._answer.calls:
-                self._calls_asked += len(self._answer.calls)
+                self._calls_settled += len(self._answer.calls)
                 self._batch = ToolBatch(self._answer.calls, self._ids, self.setup.bounds.max_parallel_calls)
         if self._batch is not None:
             self._batch.interrupt(out)
@@ -377,7 +379,7 @@ class TurnMachine:
             usage=self._ledger.usage(),
             cost=self._ledger.cost(),
             iteration_count=self.iteration,
-            tool_call_count=self._calls_asked,
+            tool_call_count=self._calls_settled,
             trace=RunTrace() if wants_trace else None,
         )
         out.emit_for_run(finished)

@@ -92,24 +92,18 @@ class Writer:
     def perform(self, jobs: Sequence[WriteJob]) -> None:
         """Commit the jobs and set what became of each."""
         change = _Change([], [])
-        rows_of: set[str] = set()
+        alone: list[WriteJob] = []
         for job in jobs:
             match job.work:
-                case Append(row=row) as work:
-                    if row.run_id in rows_of:  # its row before must be in the log first
-                        self._commit(change)
-                        change = _Change([], [])
-                        rows_of.clear()
-                    rows_of.add(row.run_id)
+                case Append() as work:
                     change.appends.append((job, work))
                 case Create() as work:
                     change.creates.append((job, work))
                 case TakeOver() | Ping():
-                    self._commit(change)
-                    change = _Change([], [])
-                    rows_of.clear()
-                    self._perform_alone(job)
+                    alone.append(job)
         self._commit(change)
+        for job in alone:
+            self._perform_alone(job)
 
     def close(self) -> None:
         """Close the connection, which moves what the log file holds into the database."""

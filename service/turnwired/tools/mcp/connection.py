@@ -114,7 +114,6 @@ class Connection:
             try:
                 await self._serve()
             except Exception as error:  # noqa: BLE001  task boundary: nobody awaits the owner
-                _LOG.warning("MCP server %s: %s", self.server_id, type(error).__name__, exc_info=_debug(error))
                 self._failed(error)
             self._connecting = False
             self._link = None
@@ -208,6 +207,7 @@ class Connection:
                 self.failure = self._unavailable(redact(str(error), 400))
             case _:
                 self.failure = self._unavailable(f"{type(error).__name__}: {redact(str(error), 300)}")
+        _LOG.warning("%s", self.failure.message, exc_info=error if _LOG.isEnabledFor(logging.DEBUG) else None)
         self._failures += 1
         self._back_off()
 
@@ -237,7 +237,3 @@ class Connection:
 
 def _ended_words(link: Link) -> str:
     return f"{link.end_reason or 'went away'}; it is started again when it is needed"
-
-
-def _debug(error: BaseException) -> BaseException | None:
-    return error if _LOG.isEnabledFor(logging.DEBUG) else None

@@ -53,7 +53,7 @@ def left_out(server_id: str, name: str, why: str) -> Failure:
     """The report of a tool that cannot be offered."""
     return Failure(
         phase=FailurePhase.ROUTING,
-        reason=Reason.MCP_DISCOVERY_FAILED,
+        reason=Reason.TOOL_QUARANTINED,
         message=f"tool {name!r} of {server_id!r} is left out: {why}",
         origin=f"{server_id}/{name}",
     )

@@ -96,6 +96,8 @@ class _Splitter:
 
 
 def _path_of(command: str, search: str | None, cwd: str | None) -> str:
+    if cwd is not None and not Path(cwd).is_dir():
+        raise FileNotFoundError(f"there is no directory {cwd!r}")
     # A path with a directory is seen from the child's directory, as a shell would see it.
     sought = str(Path(cwd, command)) if cwd is not None and Path(command).name != command else command
     found = shutil.which(sought, path=search)

@@ -1,0 +1,374 @@
+"""Seeds faults in the turn machine and checks that its tests notice each of them.
+
+``python scripts/mutants.py`` prints a table and exits 1 when a fault survives. Each fault is first put before the
+property tests alone (tests/turn/test_invariants.py), and before the example tests when those do not notice it. No file
+is changed: each fault lives in a forked process that imports one module of ``turnwired.turn`` with other words in it.
+Needs fork, so it does not run on Windows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import io
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parent.parent
+TURN = ROOT / "service" / "turnwired" / "turn"
+EXAMPLES = 80
+"""Examples of the property tests for each fault; the suite itself uses more."""
+SECONDS = 60
+"""Longest processor time for one fault; a machine that hangs is noticed too."""
+LEAST_BY_PROPERTIES = 30
+"""Faults that the property tests must notice by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault: in ``file`` of the turn package, ``old`` (which occurs exactly once) becomes ``new``."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+
+
+MUTANTS = (
+    # --- lifecycle
+    Mutant("Settle is dropped", "machine", "out.do(Settle(finished, self._transcript.messages()))", "pass"),
+    Mutant("RunFinished is dropped", "machine", "out.emit_for_run(finished)", "pass"),
+    Mutant("a settled run goes on", "machine", "self.state = TurnState.SETTLED", "pass"),
+    Mutant(
+        "the step bound allows one more", "machine", "if self.iteration >= self.setup", "if self.iteration > self.setup"
+    ),
+    Mutant("the step bound allows one less", "machine", "if self.iteration >= self", "if self.iteration + 1 >= self"),
+    Mutant("facts of another attempt are believed", "machine", " and attempt == self.attempt", ""),
+    Mutant("deltas of another attempt are believed", "machine", " or fact.attempt != self.attempt", ""),
+    Mutant("deltas of another iteration are believed", "machine", "fact.iteration != self.iteration or", ""),
+    Mutant("no end of the stream counts as a good one", "machine", "else FinishReason.EOF", "else FinishReason.STOP"),
+    Mutant("the trace is left out", "machine", "self.outcome.kind is not OutcomeKind.ANSWERED", "False"),
+    Mutant("stopping forgets the calls", "machine", "            self._batch.interrupt(out)\n", ""),
+    Mutant("stopping does not abandon the model call", "machine", "if model_busy or executing:", "if executing:"),
+    Mutant("stopping does not abandon tools", "machine", "Abandon(model_busy, executing)", "Abandon(model_busy, ())"),
+    Mutant(
+        "a stopped iteration stays open", "machine", "self._close_iteration(out, reason, failure=end.failure)", "pass"
+    ),
+    Mutant("failures do not say where", "machine", "replace(end.failure, iteration=self.iteration)", "end.failure"),
+    Mutant("error_mode ABORT is ignored", "machine", "self.setup.bounds.error_mode is not ToolErrorMode.ABORT", "True"),
+    Mutant("a cut answer can be told for ever", "machine", "self._limit_reported = True", "pass"),
+    Mutant(
+        "a paused turn is taken for an answer", "machine", "elif reason is FinishReason.PAUSE and", "elif False and"
+    ),
+    Mutant(
+        "ignored facts are not counted",
+        "machine",
+        "        if not self._dispatch(fact, out):\n            self.ignored += 1",
+        "        self._dispatch(fact, out)",
+    ),
+    # --- bounds and order of tools
+    Mutant("one tool too many at once", "batch", "if self._running >= self._max", "if self._running > self._max"),
+    Mutant("places of finished tools stay taken", "batch", "self._running -= 1", "pass"),
+    Mutant("tools start before all are checked", "batch", "if self._unresolved:", "if False:"),
+    Mutant(
+        "tools start in reverse",
+        "batch",
+        "        for call in self._calls:\n            if self._running",
+        "        for call in reversed(self._calls):\n            if self._running",
+    ),
+    Mutant("executing is not announced", "batch", "out.emit(ToolCallExecuting(call.call_id))", "pass"),
+    Mutant("finished is not announced", "batch", "out.emit(ToolCallFinished(result, duration_ns))", "pass"),
+    Mutant(
+        "a second result is believed",
+        "batch",
+        "        if call is None or call.state is not CallState.EXECUTING:\n            return False\n        result",
+        "        if call is None:\n            return False\n        result",
+    ),
+    Mutant(
+        "what waits is forgotten when the run stops",
+        "batch",
+        "if call.state is not CallState.SETTLED:",
+        "if call.state is CallState.STREAMED:",
+    ),
+    Mutant(
+        "an interrupted tool is said not to have run",
+        "batch",
+        "ToolResultStatus.INTERRUPTED,\n                    Reason",
+        "ToolResultStatus.NOT_EXECUTED,\n                    Reason",
+    ),
+    Mutant("one tool call too many", "batch", "if position >= room:", "if position > room:"),
+    Mutant(
+        "tool calls of former iterations do not count",
+        "machine",
+        "room = max(bounds.max_tool_calls - self._calls_counted, 0)",
+        "room = bounds.max_tool_calls",
+    ),
+    Mutant("calls over the bound do not end the run", "machine", "if batch.over_bound:", "if False:"),
+    Mutant(
+        "a denied call is called an error",
+        "batch",
+        "ToolResultStatus.DENIED if denied else ToolResultStatus.ERROR",
+        "ToolResultStatus.ERROR",
+    ),
+    Mutant("mixed-up arguments run", "batch", "elif call.damaged:", "elif False:"),
+    # --- answers
+    Mutant(
+        "a delta is sent twice",
+        "answer",
+        "        dirty.sent = len(fragments)\n        if fresh:\n            delta",
+        "        if fresh:\n            delta",
+    ),
+    Mutant(
+        "a finished part is trimmed",
+        "answer",
+        'text = "".join(part.fragments)',
+        'text = "".join(part.fragments).strip()',
+    ),
+    Mutant(
+        "open parts stay open", "answer", "        self._end_part()\n        if complete and", "        if complete and"
+    ),
+    Mutant(
+        "a call does not flush before it completes",
+        "answer",
+        '        self._flush()\n        text = "".join(call.fragments)',
+        '        text = "".join(call.fragments)',
+    ),
+    Mutant("blanks are output", "answer", "if not dirty.signature and not fresh.strip():", "if False:"),
+    Mutant("arguments grow after their end", "answer", "elif call.closed:", "elif False:"),
+    Mutant("a second closing counts", "answer", "if call is None or call.closed:", "if call is None:"),
+    Mutant(
+        "the last finish word wins",
+        "answer",
+        "if self.stopped is None or self.stopped.reason is FinishReason.OTHER:",
+        "if True:",
+    ),
+    Mutant("a repeated opening is another call", "answer", "(call.name == item.name and same_id)", "False"),
+    Mutant("no arguments are no object", "answer", 'text if text.strip() else "{}"', "text"),
+    Mutant(
+        "cut answers count as whole",
+        "ending",
+        "FinishReason.OTHER, FinishReason.PAUSE}",
+        "FinishReason.OTHER, FinishReason.PAUSE, FinishReason.OUTPUT_LIMIT}",
+    ),
+    Mutant("blank answers are answers", "ending", "if answer.has_text:", "if True:"),
+    Mutant(
+        "a refusal is an answer",
+        "ending",
+        "    if answer.refused:\n        return _refusal(answer, Reason.MODEL_REFUSED)\n    if answer.has_text",
+        "    if answer.refused or answer.has_text",
+    ),
+    # --- history
+    Mutant("results are forgotten", "machine", "        self._transcript.add_results(batch.results())\n", ""),
+    Mutant(
+        "results come as they finish",
+        "history",
+        "by_id[call.call_id]) for call in calls",
+        "result) for result in reversed(by_id.values())",
+    ),
+    Mutant("messages are sent again", "history", "        self._handed_out = len(self._messages)\n", ""),
+    Mutant(
+        "whatever arguments are replayed",
+        "history",
+        'return arguments_json if isinstance(value, dict) else "{}"',
+        "return arguments_json",
+    ),
+    Mutant(
+        "cut calls stay in the history",
+        "machine",
+        "if not (unfinished and isinstance(entry, Call) and not entry.complete)",
+        "if True",
+    ),
+    Mutant(
+        "unfinished reasoning stays in the history",
+        "history",
+        "if not cut or isinstance(part.content, Text | ToolCall)",
+        "if True",
+    ),
+    # --- retries and money
+    Mutant("one attempt too many", "retry", "if attempt >= bounds.max_attempts:", "if attempt > bounds.max_attempts:"),
+    Mutant("tried again after output", "machine", "produced=self._answer.produced)", "produced=False)"),
+    Mutant("a long Retry-After is waited for", "retry", "failure.retry_after > LONGEST_RETRY_AFTER", "False"),
+    Mutant("Retry-After is ignored", "retry", "max(backoff, failure.retry_after or 0.0)", "backoff"),
+    Mutant("permanent failures are tried again", "retry", " or failure.reason in _PERMANENT", ""),
+    Mutant(
+        "usage of failed attempts is lost", "machine", "cost = self._ledger.charge(usage, spent=False)", "cost = None"
+    ),
+    Mutant("unknown usage is free", "ledger", "if spent or usage is not None:", "if usage is not None:"),
+    # --- recovery
+    Mutant("recovery says that running tools did not run", "recovery", "if call.executing:", "if False:"),
+    Mutant("recovery forgets the open part", "recovery", "closing.append(PartFinished(part))", "pass"),
+    Mutant(
+        "recovery forgets the open iteration",
+        "recovery",
+        "closing.append(IterationFinished(FinishReason.ABORTED, failure=failure))",
+        "pass",
+    ),
+    Mutant("recovery forgets calls", "recovery", "closing.append(ToolCallFinished(call.result))", "pass"),
+)
+
+EXAMPLE_FILES = ("test_lifecycle.py", "test_tools.py", "test_retries.py", "test_answer.py", "test_recovery.py")
+SOUND = Mutant("nothing", "machine", "", "")
+NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Who noticed a fault, and the first words of the complaint."""
+
+    mutant: Mutant
+    noticed_by: str
+    complaint: str = ""
+
+
+def faulty_source(mutant: Mutant) -> str:
+    """The module's text with the fault in it. Raises SystemExit when the table does not fit the code any more."""
+    source = (TURN / f"{mutant.file}.py").read_text()
+    if mutant is SOUND:
+        return source
+    if source.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.what}: the words to change occur {source.count(mutant.old)} times in {mutant.file}")
+    return source.replace(mutant.old, mutant.new)
+
+
+class FaultyFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds one module with the given text instead of its file's."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self._name = name
+        self._source = source
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Only the one module."""
+        del path, target
+        return importlib.util.spec_from_loader(fullname, self) if fullname == self._name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the text."""
+        exec(compile(self._source, f"<faulty {self._name}>", "exec"), module.__dict__)  # noqa: S102 - that is its job
+
+
+def judge(mutant: Mutant) -> tuple[str, str]:
+    """Put one fault before the tests, in this process: who noticed it, and the complaint."""
+    sys.meta_path.insert(0, FaultyFinder(f"turnwired.turn.{mutant.file}", faulty_source(mutant)))
+    from turn.test_invariants import check
+
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            check(EXAMPLES, derandomize=True, shrink=False)
+    except BaseException as error:  # noqa: BLE001 - whatever the faulty machine raises is a complaint
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return PROPERTIES_DID, (str(error).splitlines() or [type(error).__name__])[0]
+    failed = run_examples()
+    return (EXAMPLES_DID, failed) if failed else (NOBODY, "")
+
+
+def run_examples() -> str:
+    """Name of the first example test that fails, or nothing."""
+    import pytest
+
+    class FirstFailure:
+        name = ""
+
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed and not self.name:
+                self.name = report.nodeid.rpartition("::")[2]
+
+        def pytest_configure(self, config: pytest.Config) -> None:
+            config.addinivalue_line("markers", "requirement(*ids): see pyproject.toml")
+
+    first = FirstFailure()
+    options = ["-x", "-q", "--tb=no", "--assert=plain", "--noconftest", "--import-mode=importlib"]
+    quiet = ["-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={ROOT / 'tests'}"]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        code = pytest.main(
+            [*options, *quiet, *(str(ROOT / "tests" / "turn" / name) for name in EXAMPLE_FILES)], [first]
+        )
+    if code not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+        raise SystemExit(f"the example tests cannot run: {code!r}")
+    return first.name
+
+
+def fork(mutant: Mutant) -> tuple[int, int]:
+    """Judge a fault in a child process: its id, and where to read what it says."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    os.close(reading)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    code = 2
+    try:
+        noticed_by, complaint = judge(mutant)
+        os.write(writing, f"{noticed_by}\n{complaint}".encode()[:4000])
+        code = 0
+    except SystemExit as problem:
+        os.write(writing, str(problem).encode()[:4000])
+    finally:
+        os._exit(code)  # nothing of the parent's is to be finished twice
+
+
+def judge_all(mutants: Sequence[Mutant], jobs: int) -> list[Verdict]:
+    """Judge all faults, ``jobs`` at a time."""
+    waiting = list(mutants)
+    running: dict[int, tuple[Mutant, int]] = {}
+    verdicts: dict[str, Verdict] = {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            mutant = waiting.pop(0)
+            child, reading = fork(mutant)
+            running[child] = (mutant, reading)
+        child, status = os.wait()
+        mutant, reading = running.pop(child)
+        with os.fdopen(reading) as pipe:
+            said = pipe.read()
+        if os.WIFSIGNALED(status):
+            verdicts[mutant.what] = Verdict(mutant, PROPERTIES_DID, "it hangs")
+        elif os.WEXITSTATUS(status):
+            raise SystemExit(f"{mutant.what}: {said or 'the tests cannot run'}")
+        else:
+            noticed_by, _, complaint = said.partition("\n")
+            verdicts[mutant.what] = Verdict(mutant, noticed_by, complaint)
+    return [verdicts[mutant.what] for mutant in mutants]
+
+
+def main() -> int:
+    """Judge the sound machine and all faults, and print the table."""
+    parser = argparse.ArgumentParser(description="Seed faults in the turn machine; its tests must notice each.")
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 4), help="faults judged side by side")
+    parser.add_argument("--only", default="", help="only faults whose description has this in it")
+    options = parser.parse_args()
+    began = time.monotonic()
+    sys.path[:0] = [str(ROOT / "service"), str(ROOT / "tests")]
+    for name in ("pytest", "hypothesis.stateful", "turnwired.domain.event", "turnwired.policy.bounds"):
+        importlib.import_module(name)  # once, before the forks
+    chosen = [mutant for mutant in MUTANTS if options.only in mutant.what]
+    sound, *verdicts = judge_all([SOUND, *chosen], options.jobs)
+    if sound.noticed_by != NOBODY:
+        print(f"the machine as it is fails its tests: {sound.complaint}")
+        return 1
+    for verdict in verdicts:
+        print(f"{verdict.mutant.file:9} {verdict.mutant.what:47} {verdict.noticed_by:11} {verdict.complaint[:80]}")
+    counts = {who: sum(v.noticed_by == who for v in verdicts) for who in (PROPERTIES_DID, EXAMPLES_DID, NOBODY)}
+    print(
+        f"\n{len(verdicts)} faults: {counts[PROPERTIES_DID]} noticed by the properties, {counts[EXAMPLES_DID]} by the "
+        f"examples, {counts[NOBODY]} survived; {time.monotonic() - began:.0f} s"
+    )
+    enough = options.only or counts[PROPERTIES_DID] >= LEAST_BY_PROPERTIES
+    return 0 if enough and not counts[NOBODY] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

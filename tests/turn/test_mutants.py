@@ -1,0 +1,22 @@
+"""The tests of the turn machine notice the faults that scripts/mutants.py seeds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "mutants.py"
+SECONDS = 900
+"""It takes 45 s on two idle cores."""
+
+
+@pytest.mark.requirement("TURN-28")
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 30)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+def test_every_seeded_fault_is_noticed_and_most_by_the_property_tests_alone() -> None:
+    done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
