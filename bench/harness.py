@@ -62,7 +62,9 @@ def _environment(folder: Path) -> str:
     python = str(venv / "bin" / "python")
     purelib = next((venv / "lib").glob("python3*")) / "site-packages"
     (purelib / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    missing = [name for name in FLOORS_NEED if subprocess.run([python, "-c", f"import {name}"], check=False).returncode]  # noqa: S603
+    absent = "import sys, importlib.util as u; print(*[n for n in sys.argv[1:] if u.find_spec(n) is None])"
+    found = subprocess.run([python, "-c", absent, *FLOORS_NEED], stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+    missing = found.stdout.split()
     if missing:
         beside = Path(sys.executable).with_name("uv")
         uv = str(beside) if beside.exists() else shutil.which("uv")

@@ -10,6 +10,8 @@ FLOORS = (HTTPX, AIOHTTP, RELAY)
 MEMORY, SQLITE, TELEMETRY = "turnwire memory", "turnwire sqlite", "turnwire sqlite+otlp"
 SERVICES = (MEMORY, SQLITE, TELEMETRY)
 TARGETS = FLOORS + SERVICES
+OTHERS = OTHER_MEMORY, OTHER_SQLITE = "other memory", "other sqlite"
+"""The service of another checkout, to compare with."""
 
 
 @dataclass(frozen=True, slots=True)

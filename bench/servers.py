@@ -30,11 +30,15 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where children find each other and write: the provider's URL, the collector's port, a directory."""
+    """Where children find each other and write: the provider's URL, the collector's port, a directory.
+
+    ``other``: another checkout of the service, to compare with.
+    """
 
     base_url: str
     sink_port: int
     directory: Path
+    other: Path = ROOT
 
     @property
     def provider(self) -> str:
@@ -60,14 +64,14 @@ def start_relay(place: Place, name: str = "relay") -> Server:
     return Server(f"127.0.0.1:{port_of(child)}", child, child.end)
 
 
-def start_service(place: Place, name: str, *, store: str, telemetry: bool = False) -> Server:
+def start_service(place: Place, name: str, *, store: str, telemetry: bool = False, other: bool = False) -> Server:
     """``turnwire serve`` with a configuration file. ``store``: ``memory``, or the name of a database to make."""
     path = store if store == "memory" else str(place.directory / f"{name}-{store}")
     endpoint = f"http://127.0.0.1:{place.sink_port}" if telemetry else None
     file = place.directory / f"{name}.toml"
     file.write_text(configuration(place.base_url, path, endpoint), encoding="utf-8")
     arguments = ["-m", "turnwired.cli.main", "serve", "--config", str(file)]
-    child = Child(arguments, place.directory / f"{name}.log", environ=_paths())
+    child = Child(arguments, place.directory / f"{name}.log", environ=_paths(place.other if other else ROOT))
     with ExitStack() as failed:
         failed.callback(child.end, terminate=True)
         line = child.receive()
@@ -78,9 +82,9 @@ def start_service(place: Place, name: str, *, store: str, telemetry: bool = Fals
     return Server(match[1].decode(), child, lambda: child.end(terminate=True))
 
 
-def _paths() -> Mapping[str, str]:
+def _paths(root: Path) -> Mapping[str, str]:
     # As an installed service has them, and the benchmark's tools.
-    paths = [ROOT / "service", ROOT / "clients" / "python", BENCH]
+    paths = [root / "service", root / "clients" / "python", BENCH]
     return {"PYTHONPATH": ":".join(str(path) for path in paths)}
 
 

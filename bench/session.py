@@ -15,9 +15,9 @@ from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
-from bench.child import Child
+from bench.child import ROOT, Child
 from bench.measures import Sample
-from bench.plan import AIOHTTP, HTTPX, MEMORY, RELAY, SQLITE, TELEMETRY, Plan, Step
+from bench.plan import AIOHTTP, HTTPX, MEMORY, OTHER_MEMORY, OTHER_SQLITE, RELAY, SQLITE, TELEMETRY, Plan, Step
 from bench.report import Record, Report
 from bench.servers import Place, Server, start_provider, start_relay, start_service, start_sink
 
@@ -40,6 +40,8 @@ def start_server(place: Place, target: str, name: str) -> Server:
         MEMORY: partial(start_service, store="memory"),
         SQLITE: partial(start_service, store="turns.db"),
         TELEMETRY: partial(start_service, store="turns.db", telemetry=True),
+        OTHER_MEMORY: partial(start_service, store="memory", other=True),
+        OTHER_SQLITE: partial(start_service, store="turns.db", other=True),
     }
     return start[target](place, name)
 
@@ -57,8 +59,9 @@ def start_worker(place: Place, target: str) -> Child:
 class Session:
     """A run from the first process started to the last one ended."""
 
-    def __init__(self, plan: Plan, directory: Path, say: Say) -> None:
+    def __init__(self, plan: Plan, directory: Path, say: Say, other: Path = ROOT) -> None:
         self._plan = plan
+        self._other = other
         self._directory = directory
         self._say = say
         self._stack = ExitStack()
@@ -74,7 +77,7 @@ class Session:
             self._stack.callback(provider.end)
             sink, sink_port = start_sink(self._directory)
             self._stack.callback(self._end_sink, sink)
-            self._place = Place(url, sink_port, self._directory)
+            self._place = Place(url, sink_port, self._directory, self._other)
             self._start_targets()
             for number in range(self._plan.colds):
                 for target in self._order(number):

@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "service"), str(ROOT / "clients" / "python
 
 from bench import harness
 from bench.child import Child, ChildFailure
-from bench.plan import FULL, QUICK, TARGETS, Plan
+from bench.plan import FULL, OTHERS, QUICK, TARGETS, Plan
 from bench.report import Report, tables
 from bench.session import Session
 
@@ -41,6 +41,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--parts", choices=["tiny", "quick", "full", "none"], help="sizes for the costs of single parts"
     )
+    parser.add_argument("--against", type=Path, help="another checkout, whose service is measured beside this one's")
     parser.add_argument("--out", type=Path, default=OUTPUT, help="directory for the samples (default: build/bench)")
     parser.add_argument("--harness", action="store_true", help="run the shared harness instead")
     arguments = parser.parse_args(argv)
@@ -48,7 +49,7 @@ def main(argv: list[str]) -> int:
     try:
         if arguments.harness:
             return harness.run(arguments.out, quick=arguments.quick, repetitions=arguments.repetitions)
-        report = measure(plan_of(arguments), arguments.out)
+        report = measure(plan_of(arguments), arguments.out, (arguments.against or ROOT).resolve())
     except (ChildFailure, harness.HarnessFailure, ValueError) as failure:
         print(f"bench: {failure}", file=sys.stderr)
         return 1
@@ -68,6 +69,10 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         if unknown := set(targets) - set(TARGETS):
             raise ValueError(f"no target is called {', '.join(sorted(unknown))}; there are: {', '.join(TARGETS)}")
         plan = replace(plan, targets=targets)
+    if arguments.against is not None:
+        if not (arguments.against / "service" / "turnwired").is_dir():
+            raise ValueError(f"{arguments.against} is no checkout of the service")
+        plan = replace(plan, targets=plan.targets + OTHERS)
     if arguments.parts is not None:
         plan = replace(plan, micro=arguments.parts)
     if arguments.only is not None:
@@ -79,13 +84,13 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     return plan
 
 
-def measure(plan: Plan, out: Path) -> Report:
+def measure(plan: Plan, out: Path, other: Path) -> Report:
     """Run the plan and write every sample."""
     begun = time.time()
     # Beside the samples: the system's temporary directory may be memory, and the database is to be on a disk.
     directory = Path(tempfile.mkdtemp(prefix="run-", dir=out))
     try:
-        session = Session(plan, directory, lambda text: print(text, file=sys.stderr, flush=True))
+        session = Session(plan, directory, lambda text: print(text, file=sys.stderr, flush=True), other)
         report = session.run()
         report.micro = parts(plan, directory)
     finally:
