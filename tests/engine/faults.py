@@ -28,6 +28,7 @@ class FaultyStore:
     fence: bool = False
     gate: asyncio.Event | None = None
     unreadable: bool = False
+    create_gate: asyncio.Event | None = None
     appended: list[LogRow] = field(default_factory=list)
     held: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -35,6 +36,9 @@ class FaultyStore:
         await self.inner.start()
 
     async def create_run(self, new: NewRun) -> RunCreated:
+        if self.create_gate is not None:
+            self.held.set()
+            await self.create_gate.wait()
         return await self.inner.create_run(new)
 
     async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:

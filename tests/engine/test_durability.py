@@ -19,7 +19,7 @@ from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import LoopPolicy, Policy, TimeoutPolicy
 from turnwired.domain.run import Cursor, RunState, TurnSpec
 from turnwired.engine import log as engine_log
-from turnwired.store.port import NewRun
+from turnwired.store.port import NewRun, RunFilter
 from turnwired.testing.provider import answer, calls
 from turnwired.testing.registry import Function
 from turnwired.tools.port import ToolInvocation
@@ -325,3 +325,28 @@ async def test_more_runs_than_the_server_takes_are_refused_and_not_stored() -> N
         gate.set()
         for _, _, task in started:
             await task
+
+
+@pytest.mark.requirement("ENGINE-16")
+@pytest.mark.parametrize("session_id", [None, "s"])
+async def test_a_caller_that_leaves_while_its_turn_is_accepted_leaves_no_run_without_an_owner(
+    session_id: str | None,
+) -> None:
+    gate = asyncio.Event()
+    store = FaultyStore(create_gate=gate)
+    async with world([answer("done")], store=store) as w:
+        call = asyncio.create_task(w.engine.start_turn(TurnSpec(CALLER, (user("Hello"),), session_id=session_id)))
+        async with asyncio.timeout(LIMIT):
+            await store.held.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        gate.set()
+        runs, _ = await w.engine.list_runs(RunFilter(CALLER.tenant), 10, "")
+        while not runs:  # bounded by the test's own limit
+            await settle_loop(1)
+            runs, _ = await w.engine.list_runs(RunFilter(CALLER.tenant), 10, "")
+        reader = Reader()
+        await w.follow(runs[0].run_id, reader)
+    kind = OutcomeKind.ABORTED if session_id is None else OutcomeKind.ANSWERED
+    assert reader.finished.outcome.kind is kind

@@ -17,5 +17,6 @@ REQUIREMENTS: dict[str, str] = {
     "ENGINE-12": "The run's time limit ends it as BUDGET_EXCEEDED naming timeout.run.",
     "ENGINE-13": "History of a session reaches the model encoded once, in order, before the new input.",
     "ENGINE-14": "Idle streams get heartbeats: frames without events.",
+    "ENGINE-16": "A caller that leaves while its turn is being accepted leaves no stored run without an owner.",
     "ENGINE-15": "More runs than the server takes are refused with a delay, and none of them is stored.",
 }

@@ -315,7 +315,8 @@ class Execution:
 
     def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
         prepared = self._prepared
-        assert prepared.provider is not None and prepared.prompt is not None, "a prepared run has both"
+        assert prepared.provider is not None, "a prepared run has a provider"
+        assert prepared.prompt is not None, "a prepared run has a prompt"
         prompt, bounds = prepared.prompt, prepared.bounds
         prompt.extend(effect.append)
         offer = effect.offer_tools and bool(prompt.offered)
@@ -343,7 +344,9 @@ class Execution:
         call_id = effect.call_id
         prepared, checked = self._prepared, self._checked[effect.call_id]
         view = prepared.view
-        assert view is not None and checked.tool is not None and checked.arguments is not None, "it was resolved"
+        assert view is not None, "a tool that was resolved comes from a view"
+        assert checked.tool is not None, "the call was resolved"
+        assert checked.arguments is not None, "its arguments were checked"
         invocation = ToolInvocation(
             run_id=self._run.run_id,
             call_id=call_id,

@@ -16,13 +16,13 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
-from turnwired.domain.errors import Fenced, NotFound, StoreError, Unavailable
+from turnwired.domain.errors import Fenced, NotFound, StoreError, TurnwireError, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
-from turnwired.domain.run import Caller, Cursor, Run, RunState, TurnSpec
+from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.engine.execution import Execution, stored_message
@@ -40,6 +40,20 @@ from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import trace_of
 
 logger = logging.getLogger(__name__)
+
+
+STREAM_CUT = Failure(
+    FailurePhase.MODEL,
+    Reason.CALLER_DISCONNECTED,
+    "The stream that started the run was cut, and the run was to end with it (on_disconnect). "
+    "Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
+    retryable=True,
+)
+
+
+def ends_with_stream(spec: TurnSpec) -> bool:
+    """Whether a run ends when the stream that started it is cut: asked for, or the default of a stateless run."""
+    return spec.session_id is None if spec.on_disconnect is None else spec.on_disconnect is OnDisconnect.CANCEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +142,43 @@ class Engine:
         )
         live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event())
         self._live[run_id] = live  # before the wait: counts against the bound, and a repeat finds it
+        accepted: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+        self._tasks.start_soon(self._own, live, resolved, input_, dict(parent_headers or {}), accepted)
+        return await accepted
+
+    async def _own(
+        self,
+        live: _Live,
+        resolved: Resolved,
+        input_: Sequence[Message],
+        parent_headers: Mapping[str, str],
+        accepted: asyncio.Future[Accepted],
+    ) -> None:
+        """A run's whole life, in a task that no caller can cancel: a run that is stored always has an owner."""
+        run_id = live.run.run_id
         try:
-            created = await self._store.create_run(self._new_run(resolved, run, input_))
-        except BaseException:
-            del self._live[run_id]
-            raise
+            created = await self._store.create_run(self._new_run(resolved, live.run, input_))
+        except TurnwireError as error:
+            self._forget(live)
+            if not accepted.done():
+                accepted.set_exception(error)
+            return
+        stored = created.run
         if created.existing:
-            del self._live[run_id]
-            stored = created.run
-            return Accepted(stored.run_id, stored.session_id, self._input_ids(stored), existing=True)
-        self._tasks.start_soon(self._execute, live, resolved, input_, dict(parent_headers or {}))
-        return Accepted(run_id, spec.session_id, tuple(message.message_id for message in input_), existing=False)
+            self._forget(live)
+            ids = self._input_ids(stored)
+        else:
+            ids = tuple(message.message_id for message in input_)
+        if not accepted.done():
+            accepted.set_result(Accepted(stored.run_id, stored.session_id, ids, created.existing))
+        elif not created.existing and ends_with_stream(resolved.spec):
+            live.cancelled = STREAM_CUT  # the caller left before it knew the run
+        if not created.existing:
+            await self._execute(run_id, live, resolved, input_, parent_headers)
+
+    def _forget(self, live: _Live) -> None:
+        live.done.set()
+        self._live.pop(live.run.run_id, None)
 
     def _new_run(self, resolved: Resolved, run: Run, input_: Sequence[Message]) -> NewRun:
         spec = resolved.spec
@@ -157,9 +197,13 @@ class Engine:
         )
 
     async def _execute(
-        self, live: _Live, resolved: Resolved, input_: Sequence[Message], parent_headers: Mapping[str, str]
+        self,
+        run_id: str,
+        live: _Live,
+        resolved: Resolved,
+        input_: Sequence[Message],
+        parent_headers: Mapping[str, str],
     ) -> None:
-        run_id = live.run.run_id
         try:
             prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers)
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
@@ -170,8 +214,7 @@ class Engine:
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
             await self._end_broken(live, error)
         finally:
-            live.done.set()
-            self._live.pop(run_id, None)
+            self._forget(live)
 
     async def _end_broken(self, live: _Live, error: Exception) -> None:
         failure = Failure(
@@ -184,9 +227,8 @@ class Engine:
             if stored is not None:
                 await settle_orphan(self._store, stored, failure)
         except StoreError as store_error:
-            logger.error(
-                "run %s: could not be settled (%s); it will be at the next start", live.run.run_id, store_error
-            )
+            text = "run %s: could not be settled (%s); it will be at the next start"
+            logger.error(text, live.run.run_id, store_error)  # noqa: TRY400 - expected while the store is away
         live.log.failure = live.log.failure or Fenced("the run was ended from its stored log")
         live.log.wake()
 

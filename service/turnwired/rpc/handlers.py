@@ -66,10 +66,10 @@ def _unary(name: str, behaviour: Unary | None) -> Unary:
             return await behaviour(request, context)
         except TurnwireError as error:
             status = status_of(error)
-        except Exception as error:  # noqa: BLE001 - task boundary of the RPC: the caller learns that we failed, the log learns how
+        except Exception as error:  # noqa: BLE001 - task boundary: the caller learns that we failed, the log learns how
             logger.error("%s failed: %s", name, where_raised(error))  # noqa: TRY400 - never its text
             status = internal_status()
-        await abort(context, status)
+        return await abort(context, status)
 
     return call
 
@@ -83,7 +83,7 @@ def _streaming(name: str, behaviour: Streaming | None) -> Streaming:
             return
         except TurnwireError as error:
             status = status_of(error)
-        except Exception as error:  # noqa: BLE001 - task boundary of the RPC: the caller learns that we failed, the log learns how
+        except Exception as error:  # noqa: BLE001 - task boundary: the caller learns that we failed, the log learns how
             logger.error("%s failed: %s", name, where_raised(error))  # noqa: TRY400 - never its text
             status = internal_status()
         await abort(context, status)

@@ -14,7 +14,7 @@ from turnwired.codec.values import failure_to_pb, tool_to_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.run import Caller, OnDisconnect
-from turnwired.engine.service import Engine
+from turnwired.engine.service import STREAM_CUT, Engine, ends_with_stream
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
@@ -53,11 +53,10 @@ class TurnService:
         read.on_wait(request.on_wait)
         spec = read.turn_spec(request.turn, ANYBODY, asked)
         accepted = await self._engine.start_turn(spec, call_headers())
-        ends_with_stream = _ends_with_stream(asked, spec.session_id) and not accepted.existing
         try:
             await self._engine.follow(ANYBODY, accepted.run_id, after, level, context.write)
         except asyncio.CancelledError:
-            if ends_with_stream:
+            if ends_with_stream(spec) and not accepted.existing:
                 self._stream_was_cut(accepted.run_id, context)
             raise
 
@@ -65,16 +64,7 @@ class TurnService:
         if _is_over(context.time_remaining()):
             self._engine.deadline_reached(run_id)
             return
-        self._engine.cancel_if_live(
-            run_id,
-            Failure(
-                FailurePhase.MODEL,
-                Reason.CALLER_DISCONNECTED,
-                "The stream that started the run was cut, and the run was to end with it "
-                "(on_disconnect). Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
-                retryable=True,
-            ),
-        )
+        self._engine.cancel_if_live(run_id, STREAM_CUT)
 
     async def start_turn(
         self, request: turn_service_pb2.StartTurnRequest, context: Context
@@ -183,7 +173,3 @@ class TurnService:
 
 def _is_over(remaining: float | None) -> bool:
     return remaining is not None and remaining <= 0  # None: the call has no deadline
-
-
-def _ends_with_stream(asked: OnDisconnect | None, session_id: str | None) -> bool:
-    return session_id is None if asked is None else asked is OnDisconnect.CANCEL
