@@ -16,6 +16,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from bench.child import ROOT, Child
+from bench.clocks import cpu_seconds
 from bench.measures import Sample
 from bench.plan import AIOHTTP, HTTPX, MEMORY, OTHER_MEMORY, OTHER_SQLITE, RELAY, SQLITE, TELEMETRY, Plan, Step
 from bench.report import Record, Report
@@ -31,6 +32,7 @@ class SampleFailure(Exception):
 COLD = "cold start"
 SPAN_FLUSH = 15.0
 FIRST_LIMIT = 30.0
+QUIET_LIMIT, QUIET_SECONDS, QUIET_SHARE = 15.0, 0.3, 0.05
 
 
 def start_server(place: Place, target: str, name: str) -> Server:
@@ -82,7 +84,8 @@ class Session:
             for number in range(self._plan.colds):
                 for target in self._order(number):
                     self._record(COLD, "cold", target, number, partial(self._cold, target, number))
-            self._say(f"cold starts done after {time.monotonic() - begun:.0f} s")
+            self._settle()
+            self._say(f"ready after {time.monotonic() - begun:.0f} s")
             self._repeat(begun)
         return self.report
 
@@ -101,6 +104,20 @@ class Session:
                     self._stack.callback(caller.end)
                 worker = caller
             self._workers[target] = worker
+
+    def _settle(self) -> None:
+        """One turn with each tool, then wait until what servers load in the background is loaded."""
+        for target in self._plan.targets:
+            for key in ("noop", "mcp"):
+                sizes = {"count": 1, "iterations": 1, "key": key, "warm": 0}
+                self._ask(target, Step("", "tool", sizes, FIRST_LIMIT))
+        end = time.monotonic() + QUIET_LIMIT
+        pids = [server.child.pid for server in self._servers.values()]
+        while time.monotonic() < end:
+            before = sum(map(cpu_seconds, pids))
+            time.sleep(QUIET_SECONDS)
+            if sum(map(cpu_seconds, pids)) - before < QUIET_SECONDS * QUIET_SHARE:
+                return
 
     def _order(self, number: int) -> tuple[str, ...]:
         targets = self._plan.targets

@@ -361,7 +361,7 @@ class Execution:
             Settlement(
                 settled_ns,
                 encode_run(run),
-                tuple(stored_message(message, settled_ns) for message in effect.messages),
+                stored_messages(self._run.session_id, effect.messages, settled_ns),
             )
         )
 
@@ -370,8 +370,16 @@ def _running(work: anyio.TaskHandle[None]) -> bool:
     return work.status in _RUNNING
 
 
-def stored_message(message: Message, create_time_ns: int) -> StoredMessage:
-    """A message as the store keeps it, stamped."""
+def stored_messages(
+    session_id: str | None, messages: Sequence[Message], create_time_ns: int
+) -> tuple[StoredMessage, ...]:
+    """Messages as the store keeps them for a session, stamped; without a session none are kept."""
+    if session_id is None:
+        return ()
+    return tuple(_stored_message(message, create_time_ns) for message in messages)
+
+
+def _stored_message(message: Message, create_time_ns: int) -> StoredMessage:
     stamped = replace(message, create_time_ns=message.create_time_ns or create_time_ns)
     return StoredMessage(
         stamped.message_id, stamped.role.value, encode_message(stamped), stamped.run_id, stamped.create_time_ns
