@@ -84,8 +84,11 @@ class Preparer:
             config.ceiling,
         )
 
-    def model(self, agent: Agent, asked: ModelSelection | None) -> tuple[ModelSelection, ModelProvider]:
-        """The model to call and its provider. Raises InvalidRequest for a provider that is not configured."""
+    def model(self, agent: Agent, asked: ModelSelection | None, path: str) -> tuple[ModelSelection, ModelProvider]:
+        """The model to call and its provider. ``path`` leads to ``asked`` in the request.
+
+        Raises InvalidRequest for a provider that is not configured.
+        """
         default = agent.model or self._wiring.default_model
         model = (
             default
@@ -100,21 +103,17 @@ class Preparer:
         if provider is None:
             known = ", ".join(sorted(self._wiring.providers))
             raise InvalidRequest(
-                [
-                    FieldViolation(
-                        "turn.model.provider", f"no provider {model.provider!r} is configured; there are: {known}"
-                    )
-                ],
+                [FieldViolation(f"{path}.provider", f"no provider {model.provider!r} is configured; there are: {known}")],
                 Reason.PROVIDER_NOT_CONFIGURED,
             )
         if not model.model:
-            raise InvalidRequest([FieldViolation("turn.model.model", f"is needed with provider {model.provider!r}")])
+            raise InvalidRequest([FieldViolation(f"{path}.model", f"is needed with provider {model.provider!r}")])
         return model, provider
 
     def resolve(self, spec: TurnSpec) -> Resolved:
         """Check a turn against the deployment. Raises RequestError."""
         agent = self.agent(spec.agent_id)
-        model, provider = self.model(agent, spec.model)
+        model, provider = self.model(agent, spec.model, "turn.model")
         return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), selection(agent, spec.tools))
 
     async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:

@@ -340,7 +340,7 @@ class Engine:
     def resolve_policy(self, agent_id: str, model: ModelSelection | None, policy: Policy) -> EffectivePolicy:
         """The policy that a run would get. Raises NotFound or InvalidRequest."""
         agent = self._preparer.agent(agent_id)
-        self._preparer.model(agent, model)
+        self._preparer.model(agent, model, "model")
         return self._preparer.policy(agent, policy)
 
     def providers(self) -> Sequence[ProviderInfo]:
