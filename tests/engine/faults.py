@@ -29,6 +29,7 @@ class FaultyStore:
     gate: asyncio.Event | None = None
     unreadable: bool = False
     create_gate: asyncio.Event | None = None
+    load_gate: asyncio.Event | None = None
     appended: list[LogRow] = field(default_factory=list)
     held: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -69,6 +70,9 @@ class FaultyStore:
         return await self.inner.session_exists(tenant, session_id)
 
     async def load_messages(self, tenant: str, session_id: str) -> Sequence[StoredMessage]:
+        if self.load_gate is not None:
+            self.held.set()
+            await self.load_gate.wait()
         if self.unreadable:
             raise StoreUnavailable("the disk cannot be read")
         return await self.inner.load_messages(tenant, session_id)

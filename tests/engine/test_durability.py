@@ -279,6 +279,26 @@ async def test_the_time_limit_of_the_run_ends_it_and_names_itself() -> None:
     assert reader.finished.outcome.limit_trip.policy_path == "timeout.run"
 
 
+@pytest.mark.requirement("ENGINE-17")
+@pytest.mark.parametrize("how", ["cancel", "deadline"])
+async def test_what_ends_a_run_while_it_is_prepared_is_not_forgotten(how: str) -> None:
+    store = FaultyStore(load_gate=asyncio.Event())
+    async with world([answer("never")], store=store) as w:
+        run_id, reader, task = await w.start(session_id="s")
+        async with asyncio.timeout(LIMIT):
+            await store.held.wait()
+        if how == "cancel":
+            w.engine.cancel_if_live(run_id, Failure(FailurePhase.MODEL, Reason.CANCELLED, "test"))
+        else:
+            w.engine.deadline_reached(run_id)
+        assert store.load_gate is not None
+        store.load_gate.set()
+        await task
+        assert w.provider.requests == []
+    kind = OutcomeKind.ABORTED if how == "cancel" else OutcomeKind.BUDGET_EXCEEDED
+    assert reader.finished.outcome.kind is kind
+
+
 @pytest.mark.requirement("ENGINE-1")
 async def test_the_step_bound_of_the_request_holds() -> None:
     async with world([calls(("ok", "{}"))] * 3, {"ok": ok}) as w:

@@ -21,6 +21,7 @@ from turnwire.v1 import (
 from turnwired.domain.run import Caller
 from turnwired.rpc.request import turn_spec
 from turnwired.testing.provider import answer
+from turnwired.tools.port import ToolInvocation
 
 pytestmark = pytest.mark.anyio
 
@@ -103,12 +104,20 @@ async def test_an_option_that_is_not_enforced_is_refused_and_never_ignored(path:
 
 
 @pytest.mark.requirement("RPC-3")
-async def test_unknown_agents_and_runs_are_not_found_with_error_info() -> None:
+async def test_unknown_agents_sessions_and_runs_are_not_found_with_error_info() -> None:
     async with connected([]) as c:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await c.run(prompt(agent_id="nobody"))
         assert caught.value.code() is grpc.StatusCode.NOT_FOUND
         assert details(caught.value)[0].reason == "AGENT_NOT_FOUND"
+        for ask in (
+            c.turns.ListTools(turn_service_pb2.ListToolsRequest(session_id="s"), timeout=SECONDS),
+            c.turns.ResolvePolicy(turn_service_pb2.ResolvePolicyRequest(session_id="s"), timeout=SECONDS),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await ask
+            assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+            assert details(caught.value)[0].reason == "SESSION_NOT_FOUND"
         run = turn_service_pb2.GetRunRequest(run_id="run_unknown")
         for call in (
             c.turns.GetRun(run, timeout=SECONDS),
@@ -189,6 +198,22 @@ async def test_a_page_token_of_no_listing_is_refused_as_such() -> None:
             await c.turns.ListRuns(turn_service_pb2.ListRunsRequest(page_token="!"), timeout=SECONDS)
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert details(caught.value)[0].reason == "PAGE_TOKEN_INVALID"
+
+
+@pytest.mark.requirement("RPC-8")
+async def test_tools_are_listed_in_pages_each_with_what_the_rules_say_of_it() -> None:
+    async def ok(invocation: ToolInvocation) -> str:
+        return "ok"
+
+    async with connected([answer("hi")], {"b": ok, "a": ok, "c": ok}) as c:
+        await c.run(prompt(session_id="s"))
+        first = await c.turns.ListTools(turn_service_pb2.ListToolsRequest(page_size=2, session_id="s"), timeout=SECONDS)
+        rest = await c.turns.ListTools(
+            turn_service_pb2.ListToolsRequest(page_token=first.next_page_token, session_id="s"), timeout=SECONDS
+        )
+    assert [[tool.ref.routed_name for tool in page.tools] for page in (first, rest)] == [["a", "b"], ["c"]]
+    assert not rest.next_page_token
+    assert {tool.permission for tool in [*first.tools, *rest.tools]} == {policy_pb2.PERMISSION_ACTION_ALLOW}
 
 
 @pytest.mark.requirement("RPC-4")

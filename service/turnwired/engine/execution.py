@@ -42,7 +42,6 @@ from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
 from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
 from turnwired.turn.facts import (
     Begin,
-    CancelRequested,
     DeadlineReached,
     DriverFailed,
     Fact,
@@ -135,10 +134,6 @@ class Execution:
     def trace(self) -> RunTrace:
         """What the run did so far."""
         return trace_of(self._milestones)
-
-    def cancel(self, failure: Failure) -> None:
-        """Ask the run to stop. Idempotent; a settled run stays as it is."""
-        self.feed(CancelRequested(failure))
 
     def _deadline_reached(self, limit: float) -> None:
         self.feed(DeadlineReached("timeout.run", limit))

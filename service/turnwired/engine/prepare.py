@@ -102,10 +102,8 @@ class Preparer:
         provider = self._wiring.providers.get(model.provider)
         if provider is None:
             known = ", ".join(sorted(self._wiring.providers))
-            raise InvalidRequest(
-                [FieldViolation(f"{path}.provider", f"no provider {model.provider!r} is configured; there are: {known}")],
-                Reason.PROVIDER_NOT_CONFIGURED,
-            )
+            problem = f"no provider {model.provider!r} is configured; there are: {known}"
+            raise InvalidRequest([FieldViolation(f"{path}.provider", problem)], Reason.PROVIDER_NOT_CONFIGURED)
         if not model.model:
             raise InvalidRequest([FieldViolation(f"{path}.model", f"is needed with provider {model.provider!r}")])
         return model, provider

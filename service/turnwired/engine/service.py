@@ -35,7 +35,7 @@ from turnwired.engine.recovery import read_log, run_of, settle_orphan, settle_un
 from turnwired.providers.port import ProviderInfo
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
-from turnwired.turn.facts import DeadlineReached
+from turnwired.turn.facts import CancelRequested, DeadlineReached
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import trace_of
 
@@ -66,6 +66,10 @@ class Accepted:
     existing: bool
 
 
+Stop = CancelRequested | DeadlineReached
+"""What callers can end a run with."""
+
+
 @dataclass(slots=True)
 class _Live:
     """A run of this process from its acceptance to its end. ``execution`` is None while it is being prepared."""
@@ -75,7 +79,7 @@ class _Live:
     caller: Caller
     done: asyncio.Event
     execution: Execution | None = None
-    cancelled: Failure | None = None
+    stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
 
 
 class Engine:
@@ -172,7 +176,7 @@ class Engine:
         if not accepted.done():
             accepted.set_result(Accepted(stored.run_id, stored.session_id, ids, created.existing))
         elif not created.existing and ends_with_stream(resolved.spec):
-            live.cancelled = STREAM_CUT  # the caller left before it knew the run
+            self._end(live, CancelRequested(STREAM_CUT))  # the caller left before it knew the run
         if not created.existing:
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
@@ -207,8 +211,8 @@ class Engine:
         try:
             prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers)
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
-            if live.cancelled is not None:
-                execution.cancel(live.cancelled)
+            if live.stopped is not None:
+                execution.feed(live.stopped)
             await execution.run()
         except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
@@ -247,7 +251,7 @@ class Engine:
             retryable=True,
         )
         for live in list(self._live.values()):
-            self._cancel(live, failure)
+            self._end(live, CancelRequested(failure))
         with anyio.move_on_after(10.0):  # a run that cannot be stored in this time is settled at the next start
             for live in list(self._live.values()):
                 await live.done.wait()
@@ -309,29 +313,36 @@ class Engine:
         """Ask a run to stop. Idempotent. Raises NotFound."""
         live = self._live.get(run_id)
         if live is not None and live.caller.tenant == caller.tenant:
-            self._cancel(live, failure)
+            self._end(live, CancelRequested(failure))
         return await self.get_run(caller, run_id)
 
     def cancel_if_live(self, run_id: str, failure: Failure) -> None:
         """Ask a run to stop, if this process executes it."""
         live = self._live.get(run_id)
         if live is not None:
-            self._cancel(live, failure)
+            self._end(live, CancelRequested(failure))
 
     def deadline_reached(self, run_id: str) -> None:
         """The deadline of the call that started the run is over, and the run was to end with it."""
         live = self._live.get(run_id)
-        if live is not None and live.execution is not None:
+        if live is not None:
             elapsed = (now_ns() - live.run.create_time_ns) / 1e9
-            live.execution.feed(DeadlineReached("deadline", elapsed))
+            self._end(live, DeadlineReached("deadline", elapsed))
 
-    def _cancel(self, live: _Live, failure: Failure) -> None:
+    def _end(self, live: _Live, stop: Stop) -> None:
         if live.execution is not None:
-            live.execution.cancel(failure)
+            live.execution.feed(stop)
         else:
-            live.cancelled = live.cancelled or failure
+            live.stopped = live.stopped or stop
 
     # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def require_session(self, caller: Caller, session_id: str) -> None:
+        """Raises NotFound unless the session is stored."""
+        if not await self._store.session_exists(caller.tenant, session_id):
+            raise NotFound(
+                Reason.SESSION_NOT_FOUND, f"No session has the id {session_id!r}.", {"session_id": session_id}
+            )
 
     async def list_tools(self, caller: Caller, agent_id: str, asked: ToolSelection) -> ToolView:
         """The tools that a run of this agent would see. Raises NotFound."""
