@@ -20,5 +20,6 @@ REQUIREMENTS = {
     "RPC-18": "The call's deadline is a limit of the run of its own kind.",
     "RPC-19": "ListRuns pages, newest first, and filters by label.",
     "RPC-20": "gRPC health and reflection are served.",
+    "RPC-22": "GetRun has every field of a run, its usage so far included, while it goes on and after it.",
     "RPC-21": "A stopping server refuses new runs and settles those in flight.",
 }

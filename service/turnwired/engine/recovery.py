@@ -61,7 +61,13 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
     run = run_of(stored)
     for logged in events:
         if isinstance(logged.event, RunStarted):
-            run = replace(run, model=logged.event.model, trace_context=logged.event.trace_context)
+            run = replace(
+                run,
+                model=logged.event.model,
+                trace_context=logged.event.trace_context,
+                start_time_ns=logged.time_ns,
+                agent_revision=logged.event.agent_revision,
+            )
     last = events[-1].sequence if events else 0
     log = RunLog(stored.run_id, store, epoch=stored.epoch, row_no=stored.last_row_no, last_sequence=last)
     fold = TraceFold()

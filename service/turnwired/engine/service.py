@@ -143,6 +143,8 @@ class Engine:
             parent_run_id=spec.parent_run_id,
             labels=spec.labels,
             model=resolved.model,
+            start_time_ns=now,  # nothing queues yet
+            agent_revision=resolved.agent.revision,
         )
         live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event())
         self._live[run_id] = live  # before the wait: counts against the bound, and a repeat finds it
