@@ -30,6 +30,7 @@ class FaultyStore:
     unreadable: bool = False
     create_gate: asyncio.Event | None = None
     load_gate: asyncio.Event | None = None
+    create_fault: Exception | None = None
     appended: list[LogRow] = field(default_factory=list)
     held: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -40,6 +41,8 @@ class FaultyStore:
         if self.create_gate is not None:
             self.held.set()
             await self.create_gate.wait()
+        if self.create_fault is not None:
+            raise self.create_fault
         return await self.inner.create_run(new)
 
     async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:

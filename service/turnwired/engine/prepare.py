@@ -123,23 +123,7 @@ class Preparer:
     ) -> tuple[Prepared, TurnSetup]:
         """Gather all that the run needs. Raises only cancellation."""
         spec, agent = resolved.spec, resolved.agent
-        failure: Failure | None = None
-        prompt: Prompt | None = None
-        view: ToolView | None = None
-        try:
-            if resolved.tools.choice.mode is not ToolChoiceMode.NONE:
-                view = await self._wiring.registry.view(resolved.tools, spec.caller)
-            prompt = Prompt(resolved.provider, agent.instructions, view.tools if view is not None else ())
-            await self._add_history(prompt, resolved, run)
-            prompt.extend(input_)
-        except InvalidRequest as error:
-            failure = _failure(Reason.PROVIDER_REJECTED, error.message)
-        except StoreError as error:
-            failure = _failure(Reason.STORE_UNAVAILABLE, f"The session's history could not be read: {error}")
-        except ToolError as error:
-            failure = replace(error.failure, phase=FailurePhase.PREPARATION)
-        except TurnwireError as error:
-            failure = _failure(Reason.INTERNAL, str(error))
+        view, prompt, failure = await self._gather(resolved, run, input_)
         info = resolved.provider.info
         telemetry = self._wiring.telemetry.begin_run(
             RunInfo(
@@ -185,6 +169,34 @@ class Preparer:
         )
         return prepared, setup
 
+    async def _gather(
+        self, resolved: Resolved, run: Run, input_: Sequence[Message]
+    ) -> tuple[ToolView | None, Prompt | None, Failure | None]:
+        """The tools and the first request, as far as they came before a failure."""
+        view: ToolView | None = None
+        prompt: Prompt | None = None
+        choice = resolved.tools.choice
+        try:
+            if choice.mode is not ToolChoiceMode.NONE:
+                view = await self._wiring.registry.view(resolved.tools, resolved.spec.caller)
+            tools = view.tools if view is not None else ()
+            if choice.routed_name is not None and all(tool.ref.routed_name != choice.routed_name for tool in tools):
+                raise _no_tool(f"The run is to call the tool {choice.routed_name[:64]!r} first, and does not have it.")
+            if choice.mode is ToolChoiceMode.REQUIRED and not tools:
+                raise _no_tool("The run is to call a tool first, and has none.")
+            prompt = Prompt(resolved.provider, resolved.agent.instructions, tools)
+            await self._add_history(prompt, resolved, run)
+            prompt.extend(input_)
+        except InvalidRequest as error:
+            return view, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
+        except StoreError as error:
+            return view, prompt, _failure(Reason.STORE_UNAVAILABLE, f"The session's history could not be read: {error}")
+        except ToolError as error:
+            return view, prompt, replace(error.failure, phase=FailurePhase.PREPARATION)
+        except TurnwireError as error:
+            return view, prompt, _failure(Reason.INTERNAL, str(error))
+        return view, prompt, None
+
     async def _add_history(self, prompt: Prompt, resolved: Resolved, run: Run) -> None:
         spec = resolved.spec
         if spec.session_id is None:
@@ -211,6 +223,11 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
         narrow=asked.include,
         choice=asked.choice if asked.choice != unset else agent.tools.choice,
     )
+
+
+def _no_tool(what: str) -> ToolError:
+    advice = "Look at ListTools, or leave the choice to the model."
+    return ToolError(Failure(FailurePhase.PREPARATION, Reason.TOOL_NOT_FOUND, f"{what} {advice}"))
 
 
 def _failure(reason: Reason, message: str) -> Failure:

@@ -16,7 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
-from turnwired.domain.errors import Fenced, NotFound, StoreError, TurnwireError, Unavailable
+from turnwired.domain.errors import Fenced, NotFound, StoreError, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
@@ -164,7 +164,7 @@ class Engine:
         run_id = live.run.run_id
         try:
             created = await self._store.create_run(self._new_run(resolved, live.run, input_))
-        except TurnwireError as error:
+        except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
