@@ -26,13 +26,15 @@ async def ok(invocation: ToolInvocation) -> str:
 
 
 @pytest.mark.requirement("ENGINE-11")
-async def test_history_that_cannot_be_read_settles_the_run_in_preparation() -> None:
+async def test_history_that_cannot_be_read_settles_the_run_in_preparation(caplog: pytest.LogCaptureFixture) -> None:
     store = FaultyStore(unreadable=True)
     async with world([answer("never")], store=store) as w:
         reader = await w.run(session_id="s")
     failure = reader.finished.outcome.failure
     assert failure is not None
     assert (failure.phase.value, failure.reason) == ("PREPARATION", Reason.STORE_UNAVAILABLE)
+    assert "the disk" not in failure.message
+    assert "the disk cannot be read" in caplog.text
     assert reader.kinds() == ["RunStarted", "RunFinished"]
 
 

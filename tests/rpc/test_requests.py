@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import grpc
 import pytest
+from engine.faults import FaultyStore
 from google.rpc import error_details_pb2
 from rpc.server import SECONDS, connected, details, prompt
 
@@ -18,6 +19,7 @@ from turnwire.v1 import (
     session_service_pb2_grpc,
     turn_service_pb2,
 )
+from turnwired.domain.errors import CodecError, StoreUnavailable
 from turnwired.domain.run import Caller
 from turnwired.rpc.request import turn_spec
 from turnwired.testing.provider import answer
@@ -166,6 +168,29 @@ async def test_an_unknown_id_of_any_length_is_not_found() -> None:
             await c.turns.GetRun(turn_service_pb2.GetRunRequest(run_id="x" * 100_000), timeout=SECONDS)
         assert caught.value.code() is grpc.StatusCode.NOT_FOUND
         assert details(caught.value)[0].reason == "RUN_NOT_FOUND"
+
+
+@pytest.mark.requirement("RPC-9")
+@pytest.mark.parametrize(
+    ("fault", "code", "reason"),
+    [
+        (StoreUnavailable("/var/lib/x.db: disk full"), grpc.StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE"),
+        (CodecError("row /var/lib/x.db"), grpc.StatusCode.INTERNAL, "INTERNAL"),
+        (KeyError("a bug"), grpc.StatusCode.INTERNAL, "INTERNAL"),
+    ],
+)
+async def test_a_fault_of_ours_is_told_to_the_log_and_not_to_the_caller(
+    fault: Exception, code: grpc.StatusCode, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected([], store=FaultyStore(create_fault=fault)) as c:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(prompt())
+    assert caught.value.code() is code
+    assert details(caught.value)[0].reason == reason
+    assert "/var/lib" not in str(caught.value)
+    assert "log" in (caught.value.details() or "")
+    assert f"RunTurn failed: {type(fault).__name__}" in caplog.text
+    assert "a bug" not in caplog.text
 
 
 @pytest.mark.requirement("RPC-7")

@@ -7,6 +7,7 @@ PREPARATION, so that a run that was accepted always settles.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,8 @@ from turnwired.providers.port import ModelProvider
 from turnwired.telemetry.port import RunInfo
 from turnwired.tools.port import ToolView
 from turnwired.turn.setup import TurnSetup
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +193,17 @@ class Preparer:
         except InvalidRequest as error:
             return view, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
-            return view, prompt, _failure(Reason.STORE_UNAVAILABLE, f"The session's history could not be read: {error}")
+            logger.error("run %s: the session's history could not be read: %s", run.run_id, error)  # noqa: TRY400 - the error says it all
+            words = "The session's history could not be read. Try again; the server's log says what is wrong."
+            return view, prompt, replace(_failure(Reason.STORE_UNAVAILABLE, words), retryable=True)
         except ToolError as error:
             return view, prompt, replace(error.failure, phase=FailurePhase.PREPARATION)
         except TurnwireError as error:
-            return view, prompt, _failure(Reason.INTERNAL, str(error))
+            logger.error("run %s: could not be prepared: %s", run.run_id, error)  # noqa: TRY400 - the error says it all
+            words = (
+                "The service failed while it prepared the run. This is its own fault; its log has the details."
+            )
+            return view, prompt, _failure(Reason.INTERNAL, words)
         return view, prompt, None
 
     async def _add_history(self, prompt: Prompt, resolved: Resolved, run: Run) -> None:

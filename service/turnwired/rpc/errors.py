@@ -74,7 +74,8 @@ def status_of(error: TurnwireError) -> status_pb2.Status:
                 delay.FromMilliseconds(int(error.retry_after * 1000))
                 details.append(error_details_pb2.RetryInfo(retry_delay=delay))
         case StoreError():
-            return _status(code_pb2.UNAVAILABLE, Reason.STORE_UNAVAILABLE, str(error), {}, details)
+            text = "The store cannot be used now. Try again; the server's log says what is wrong with it."
+            return _status(code_pb2.UNAVAILABLE, Reason.STORE_UNAVAILABLE, text, {}, details)
         case ConfigError() | _:
             return internal_status()
     return _status(code, error.reason, error.message, error.metadata, details)
