@@ -17,12 +17,12 @@ from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, St
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.policy import EffectivePolicy, Policy, PolicyLayer
+from turnwired.domain.policy import NO_POLICY, EffectivePolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.execution import Prepared
 from turnwired.engine.ports import Wiring
-from turnwired.policy.bounds import bounds_of
+from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.providers.port import ModelProvider
 from turnwired.telemetry.port import RunInfo
@@ -51,6 +51,7 @@ class Preparer:
         self._wiring = wiring
         self._encoded = EncodedMessages()
         self._plain_policies: dict[tuple[str, int], EffectivePolicy] = {}
+        self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
 
     def agent(self, agent_id: str) -> Agent:
         """The agent, or the default one. Raises NotFound."""
@@ -67,14 +68,19 @@ class Preparer:
 
     def policy(self, agent: Agent, run: Policy) -> EffectivePolicy:
         """The policy of a run. Raises InvalidRequest for what breaks a rule or is not enforced."""
-        if run != Policy():
+        if run is not NO_POLICY and run != NO_POLICY:
             return self._merged(agent, run)
         # Merging some fifty leaves costs as much as a short turn; most runs override none of them.
         key = (agent.agent_id, agent.revision)
         policy = self._plain_policies.get(key)
         if policy is None:
             policy = self._plain_policies[key] = self._merged(agent, run)
+            self._plain_bounds[id(policy)] = policy, bounds_of(policy)
         return policy
+
+    def _bounds(self, policy: EffectivePolicy) -> Bounds:
+        kept = self._plain_bounds.get(id(policy))
+        return kept[1] if kept is not None and kept[0] is policy else bounds_of(policy)
 
     def _merged(self, agent: Agent, run: Policy) -> EffectivePolicy:
         config = self._wiring.config
@@ -143,7 +149,7 @@ class Preparer:
             )
         )
         run = replace(run, trace_context=telemetry.trace_context, model=resolved.model)
-        bounds = bounds_of(resolved.policy)
+        bounds = self._bounds(resolved.policy)
         setup = TurnSetup(
             run_id=run.run_id,
             agent_id=agent.agent_id,

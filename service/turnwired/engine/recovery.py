@@ -15,7 +15,7 @@ from turnwired.domain.errors import CodecError
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
-from turnwired.engine.execution import stored_message
+from turnwired.engine.execution import stored_messages
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.store.port import Settlement, Store, StoredRun
 from turnwired.turn.recovery import closing_step
@@ -98,7 +98,7 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
         last_sequence=log.last,
         epoch=stored.epoch,
     )
-    log.settle(Settlement(now, encode_run(run), tuple(stored_message(m, now) for m in closing.messages)))
+    log.settle(Settlement(now, encode_run(run), stored_messages(stored.session_id, closing.messages, now)))
     await log.write()
     if log.failure is not None:
         raise log.failure
