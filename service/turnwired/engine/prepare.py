@@ -206,9 +206,7 @@ class Preparer:
             return view, prompt, replace(error.failure, phase=FailurePhase.PREPARATION)
         except TurnwireError as error:
             logger.error("run %s: could not be prepared: %s", run.run_id, error)  # noqa: TRY400 - the error says it all
-            words = (
-                "The service failed while it prepared the run. This is its own fault; its log has the details."
-            )
+            words = "The service failed while it prepared the run. This is its own fault; its log has the details."
             return view, prompt, _failure(Reason.INTERNAL, words)
         return view, prompt, None
 
