@@ -18,6 +18,7 @@ from turnwired import __version__
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError
+from turnwired.domain.faults import where_raised
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
@@ -110,7 +111,7 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled() and (failure := task.exception()) is not None:
-            logger.error("work beside the service failed", exc_info=failure)
+            logger.error("work beside the service failed: %s", where_raised(failure))
 
 
 def _wiring(
