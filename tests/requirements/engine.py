@@ -18,5 +18,6 @@ REQUIREMENTS: dict[str, str] = {
     "ENGINE-13": "History of a session reaches the model encoded once, in order, before the new input.",
     "ENGINE-14": "Idle streams get heartbeats: frames without events.",
     "ENGINE-16": "A caller that leaves while its turn is being accepted leaves no stored run without an owner.",
+    "ENGINE-17": "Whatever models, tools, stores, callers and crashes do, the invariants of the log, of history and of requests hold.",
     "ENGINE-15": "More runs than the server takes are refused with a delay, and none of them is stored.",
 }
