@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine.faults import FaultyStore
-from engine.harness import CALLER, LIMIT, Reader, user, world
+from engine.harness import CALLER, LIMIT, Reader, World, user, world
 from turnwire.v1 import event_pb2
 from turnwired.codec.event import decode_events
 from turnwired.codec.frame import events_of, record_header
@@ -17,8 +17,9 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import LoopPolicy, Policy, TimeoutPolicy
-from turnwired.domain.run import Cursor, RunState, TurnSpec
+from turnwired.domain.run import Cursor, Run, RunState, TurnSpec
 from turnwired.engine import log as engine_log
+from turnwired.engine import recovery as engine_recovery
 from turnwired.store.port import LogRow, NewRun, RunFilter
 from turnwired.testing.provider import answer, calls
 from turnwired.testing.registry import Function
@@ -125,6 +126,47 @@ async def test_a_store_that_stays_away_is_told_to_readers_and_the_run_is_settled
         assert run.outcome.failure.reason is Reason.SERVER_RESTARTED
         again = await w.run(session_id="s")
         assert again.finished.outcome.kind is OutcomeKind.ANSWERED
+
+
+@pytest.mark.requirement("ENGINE-20")
+async def test_a_store_that_comes_back_gets_the_end_of_the_run_and_readers_go_back_to_what_was_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_log, "STORE_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(engine_recovery, "RETRY_SECONDS", 0.001)
+    store = FaultyStore()
+    gate = asyncio.Event()
+    async with world([[gate.wait, *answer("never stored")], answer("again")], store=store) as w:
+        run_id, before, task = await w.start(session_id="s")
+        await before.until(IterationStarted)
+        store.fail_next = engine_log.STORE_ATTEMPTS + 3
+        gate.set()
+        with pytest.raises(Unavailable):
+            await task
+        assert before.of(TextDelta)
+        run = await settled(w, run_id)
+        after = Reader()
+        await w.follow(run_id, after, before.cursor)
+        again = await w.run(session_id="s")
+    assert store.fail_next == 0
+    assert run.outcome is not None
+    assert run.outcome.failure is not None
+    assert run.outcome.failure.reason is Reason.STORE_UNAVAILABLE
+    assert after.frames[0].rewind_to_sequence == next(
+        item.sequence for item in before.events if isinstance(item.event, IterationStarted)
+    )
+    assert {frame.epoch for frame in after.frames} == {2}
+    assert "TextDelta" not in after.kinds()
+    assert again.finished.outcome.kind is OutcomeKind.ANSWERED
+
+
+async def settled(w: World, run_id: str) -> Run:
+    """The run once it has settled; bounded by the test's own limit."""
+    while True:
+        run = await w.engine.get_run(CALLER, run_id)
+        if run.state is RunState.SETTLED:
+            return run
+        await settle_loop(1)
 
 
 async def first_event(reader: Reader) -> object:

@@ -9,9 +9,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+import anyio
+
 from turnwired.codec.event import decode_events
 from turnwired.codec.run import decode_run, encode_run
-from turnwired.domain.errors import CodecError
+from turnwired.domain.errors import CodecError, Fenced, StoreError
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
@@ -24,6 +26,8 @@ from turnwired.turn.trace import TraceFold
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 4 << 20
+RETRY_SECONDS = 1.0
+MOST_RETRY_SECONDS = 30.0
 
 
 async def read_log(store: Store, run_id: str) -> list[LoggedEvent]:
@@ -103,6 +107,30 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
     if log.failure is not None:
         raise log.failure
     return run
+
+
+async def settle_broken(store: Store, run_id: str, failure: Failure) -> None:
+    """End a run that its execution in this process left unsettled, as soon as the store takes it.
+
+    In a new epoch: readers may have seen deltas that were never stored, and are then told to go back behind them. Goes
+    on until it is cancelled; what it has not ended by then, the next start does.
+    """
+    delay = RETRY_SECONDS
+    while True:
+        try:
+            stored = await store.take_over(run_id)
+            if stored is not None:
+                await settle_orphan(store, stored, failure)
+            return
+        except Fenced:
+            return  # whoever owns the run now ends it
+        except StoreError as error:
+            logger.warning("run %s cannot be settled yet: %s", run_id, error)
+        except CodecError as error:
+            logger.error("run %s stays unfinished: its log cannot be read (%s)", run_id, error)  # noqa: TRY400 - the error says it all
+            return
+        await anyio.sleep(delay)
+        delay = min(2 * delay, MOST_RETRY_SECONDS)
 
 
 async def settle_unfinished(store: Store, failure: Failure) -> Sequence[Run]:

@@ -16,7 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
-from turnwired.domain.errors import Fenced, NotFound, StoreError, Unavailable
+from turnwired.domain.errors import Fenced, NotFound, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
@@ -31,7 +31,7 @@ from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
-from turnwired.engine.recovery import read_log, run_of, settle_orphan, settle_unfinished
+from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
 from turnwired.providers.port import ProviderInfo
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
@@ -47,6 +47,17 @@ STREAM_CUT = Failure(
     Reason.CALLER_DISCONNECTED,
     "The stream that started the run was cut, and the run was to end with it (on_disconnect). "
     "Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
+    retryable=True,
+)
+BROKEN = Failure(
+    FailurePhase.SETTLEMENT,
+    Reason.INTERNAL,
+    "The service failed while it executed the run ({}). Its log has the details.",
+)
+STORE_FAILED = Failure(
+    FailurePhase.SETTLEMENT,
+    Reason.STORE_UNAVAILABLE,
+    "The run could not be stored while it was active. What its tools have done stays done; send the turn again.",
     retryable=True,
 )
 
@@ -212,33 +223,24 @@ class Engine:
         input_: Sequence[Message],
         parent_headers: Mapping[str, str],
     ) -> None:
+        fault: Failure | None = None
         try:
             prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers)
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
             if live.stopped is not None:
                 execution.feed(live.stopped)
             await execution.run()
+            if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
+                fault = STORE_FAILED
         except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
-            await self._end_broken(live, error)
+            fault = replace(BROKEN, message=BROKEN.message.format(type(error).__name__))
+            live.log.failure = live.log.failure or Fenced("the run is ended from its stored log")
+            live.log.wake()
         finally:
             self._forget(live)
-
-    async def _end_broken(self, live: _Live, error: Exception) -> None:
-        failure = Failure(
-            FailurePhase.SETTLEMENT,
-            Reason.INTERNAL,
-            f"The service failed while it executed the run ({type(error).__name__}). Its log has the details.",
-        )
-        try:
-            stored = await self._store.get_run(live.caller.tenant, live.run.run_id)
-            if stored is not None:
-                await settle_orphan(self._store, stored, failure)
-        except StoreError as store_error:
-            text = "run %s: could not be settled (%s); it will be at the next start"
-            logger.error(text, live.run.run_id, store_error)  # noqa: TRY400 - expected while the store is away
-        live.log.failure = live.log.failure or Fenced("the run was ended from its stored log")
-        live.log.wake()
+        if fault is not None:
+            await settle_broken(self._store, run_id, fault)
 
     async def stop(self, grace: float) -> None:
         """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest."""
