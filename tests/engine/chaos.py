@@ -88,7 +88,11 @@ class Chaos:
             case 4:
                 return [*steps, [stopped(rng.choice(list(FinishReason)), "?")]]
             case 5:
-                return [*steps, [stopped(), stopped(FinishReason.OUTPUT_LIMIT), usage(), usage(7, 1)], [TextChunk(9, "late")]]
+                return [
+                    *steps,
+                    [stopped(), stopped(FinishReason.OUTPUT_LIMIT), usage(), usage(7, 1)],
+                    [TextChunk(9, "late")],
+                ]
             case _:
                 return [*steps, [stopped(FinishReason.TOOL_CALLS, "tool_calls"), usage()]]
 

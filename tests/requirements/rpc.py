@@ -18,4 +18,8 @@ REQUIREMENTS = {
     "RPC-19": "ListRuns pages, newest first, and filters by label.",
     "RPC-20": "gRPC health and reflection are served.",
     "RPC-21": "A stopping server refuses new runs and settles those in flight.",
+    "RPC-22": "Bytes that are no message of the method are INVALID_ARGUMENT with ErrorInfo, and fill no log.",
+    "RPC-23": "An error fits into the metadata that every client takes, whatever the caller sent.",
+    "RPC-24": "What a turn may hold is bounded, and checking it takes time in proportion to it.",
+    "RPC-25": "Names of models and providers are bounded; provider options are JSON that every provider can read.",
 }

@@ -39,6 +39,9 @@ class Resolved:
     provider: ModelProvider
     policy: EffectivePolicy
     tools: ToolSelection
+    input: tuple[bytes, ...]
+    """The input as the provider takes it. Encoded before the run exists: what cannot be sent must not enter a session,
+    where every later turn would meet it again."""
 
 
 class Preparer:
@@ -115,7 +118,8 @@ class Preparer:
         """Check a turn against the deployment. Raises RequestError."""
         agent = self.agent(spec.agent_id)
         model, provider = self.model(agent, spec.model)
-        return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), selection(agent, spec.tools))
+        tools = selection(agent, spec.tools)
+        return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), tools, _encoded(provider, spec))
 
     async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:
         """The tools that a run with this selection sees."""
@@ -134,7 +138,7 @@ class Preparer:
                 view = await self._wiring.registry.view(resolved.tools, spec.caller)
             prompt = Prompt(resolved.provider, agent.instructions, view.tools if view is not None else ())
             await self._add_history(prompt, resolved, run)
-            prompt.extend(input_)
+            prompt.extend_encoded(resolved.input)
         except InvalidRequest as error:
             failure = _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
@@ -214,6 +218,19 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
         narrow=asked.include,
         choice=asked.choice if asked.choice != unset else agent.tools.choice,
     )
+
+
+def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[bytes, ...]:
+    pieces: list[bytes] = []
+    for index, message in enumerate(spec.input):
+        try:
+            pieces.append(provider.encode_message(message))
+        except InvalidRequest as error:
+            path = f"turn.input[{index}]"
+            raise InvalidRequest(
+                [FieldViolation(f"{path}.{item.field}", item.description) for item in error.violations], error.reason
+            ) from error
+    return tuple(pieces)
 
 
 def _failure(reason: Reason, message: str) -> Failure:

@@ -1,7 +1,8 @@
 """From the exception tree to gRPC statuses. Every non-OK status carries google.rpc.ErrorInfo (AIP-193).
 
 ``domain`` is ``turnwire.v1`` and ``reason`` a name of the contract's Reason enum; BadRequest, RetryInfo and
-ResourceInfo come beside it where they fit. No message holds a secret, prompt text or a traceback.
+ResourceInfo come beside it where they fit. No message holds a secret, prompt text or a traceback. Whatever the caller
+sent, a status fits into the 8 KiB of metadata that every client takes: a larger one would reach it as another error.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 ERROR_DOMAIN = "turnwire.v1"
 
+MESSAGE_BYTES = 640
+"""Most bytes of a message. It travels twice, once with up to three bytes for each."""
+NAME_BYTES = 160
+"""Most bytes of a field path, an id or another word of the caller's."""
+VIOLATIONS_BYTES = 1800
+"""Most bytes of all violations together."""
+
 _CONFLICT_CODES: Mapping[Reason, int] = {
     Reason.REQUEST_ID_REUSED: code_pb2.ALREADY_EXISTS,
     Reason.ETAG_MISMATCH: code_pb2.ABORTED,
@@ -53,7 +61,9 @@ def status_of(error: TurnwireError) -> status_pb2.Status:
             code = code_pb2.NOT_FOUND
             kind, key = _RESOURCES.get(error.reason, ("", ""))
             details.append(
-                error_details_pb2.ResourceInfo(resource_type=kind, resource_name=error.metadata.get(key, ""))
+                error_details_pb2.ResourceInfo(
+                    resource_type=kind, resource_name=clip(error.metadata.get(key, ""), NAME_BYTES)
+                )
             )
         case Conflict():
             code = _CONFLICT_CODES.get(error.reason, code_pb2.FAILED_PRECONDITION)
@@ -93,16 +103,30 @@ async def abort(context: Context, status: status_pb2.Status) -> NoReturn:
 
 def _bad_request(error: InvalidRequest) -> error_details_pb2.BadRequest:
     detail = error_details_pb2.BadRequest()
-    for violation in error.violations:
-        detail.field_violations.add(field=violation.field, description=violation.description)
+    left = VIOLATIONS_BYTES
+    for count, violation in enumerate(error.violations):
+        field, description = clip(violation.field, NAME_BYTES), clip(violation.description, MESSAGE_BYTES)
+        left -= len(field.encode()) + len(description.encode())
+        if left < 0 and count:
+            detail.field_violations.add(description=f"and {len(error.violations) - count} more")
+            break
+        detail.field_violations.add(field=field, description=description)
     return detail
+
+
+def clip(text: str, most: int) -> str:
+    """The text, or its beginning in ``most`` bytes of UTF-8."""
+    if len(text) <= most // 4 or len(encoded := text[:most].encode()) <= most >= len(text):
+        return text
+    return encoded[: most - 3].decode(errors="ignore") + "..."
 
 
 def _status(
     code: int, reason: Reason, text: str, metadata: Mapping[str, str], details: list[message.Message]
 ) -> status_pb2.Status:
-    status = status_pb2.Status(code=code, message=text)
-    info = error_details_pb2.ErrorInfo(reason=reason.value, domain=ERROR_DOMAIN, metadata=dict(metadata))
+    status = status_pb2.Status(code=code, message=clip(text, MESSAGE_BYTES))
+    words = {name: clip(value, NAME_BYTES) for name, value in metadata.items()}
+    info = error_details_pb2.ErrorInfo(reason=reason.value, domain=ERROR_DOMAIN, metadata=words)
     for detail in [info, *details]:
         packed = any_pb2.Any()
         packed.Pack(detail)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
-from turnwire.v1 import event_pb2, model_pb2, policy_pb2, tool_pb2, turn_service_pb2
+from turnwire.v1 import event_pb2, message_pb2, model_pb2, policy_pb2, tool_pb2, turn_service_pb2
 from turnwired.codec.frame import Visibility
 from turnwired.codec.policy import policy_from_pb, unenforced_paths
 from turnwired.codec.run import cursor_from_pb, turn_from_pb
@@ -28,6 +30,10 @@ from turnwired.policy.validate import require_valid
 MAX_LABELS = 16
 MAX_LABEL_LENGTH = 256
 MAX_INPUT_MESSAGES = 10_000
+MAX_INPUT_PARTS = 20_000
+"""Parts of all messages and of the results in them: each costs the loop some 25 us, whatever it holds."""
+MAX_MODEL_LENGTH = 256
+MAX_OPTIONS_DEPTH = 64
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -63,6 +69,8 @@ class Problems:
 def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: OnDisconnect | None = None) -> TurnSpec:
     """A checked turn. Raises InvalidRequest."""
     problems = Problems()
+    _check_size(turn, problems)
+    problems.raise_if_any()
     _refuse_what_is_not_built(turn, problems)
     try:
         spec = turn_from_pb(turn, caller)
@@ -78,6 +86,22 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
     _check_policy(spec.policy, "turn.policy", problems)
     problems.raise_if_any()
     return replace(spec, on_disconnect=on_disconnect, digest=digest_of(turn))
+
+
+def _check_size(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
+    """Before anything of it is copied: what is too much to look at in one go."""
+    if len(turn.input) > MAX_INPUT_MESSAGES:
+        problems.add("turn.input", f"has {len(turn.input)} messages; at most {MAX_INPUT_MESSAGES} are allowed")
+        return
+    parts = sum(len(item.parts) for item in turn.input)
+    if parts <= MAX_INPUT_PARTS:
+        parts += sum(_inner_parts(item) for item in turn.input)
+    if parts > MAX_INPUT_PARTS:
+        problems.add("turn.input", f"has {parts} parts; at most {MAX_INPUT_PARTS} are allowed")
+
+
+def _inner_parts(item: message_pb2.Message) -> int:
+    return sum(len(part.tool_result.content) for part in item.parts if part.HasField("tool_result"))
 
 
 def digest_of(turn: turn_service_pb2.TurnSpec) -> bytes:
@@ -127,16 +151,40 @@ def _check_labels(labels: Mapping[str, str], problems: Problems) -> None:
 
 
 def check_model(model: ModelSelection | None, path: str, problems: Problems) -> None:
-    """Provider options are a JSON object."""
-    if model is None or model.provider_options_json is None:
+    """Names of bounded length; provider options are a JSON object."""
+    if model is None:
+        return
+    for field_, value in (("provider", model.provider), ("model", model.model)):
+        if len(value) > MAX_MODEL_LENGTH:
+            problems.add(f"{path}.{field_}", f"has {len(value)} characters; at most {MAX_MODEL_LENGTH} are allowed")
+    if model.provider_options_json is None:
         return
     try:
-        options = json.loads(model.provider_options_json)
+        options = json.loads(model.provider_options_json, parse_constant=_no_constant)
+    except RecursionError:
+        problems.add(f"{path}.provider_options_json", f"is nested more than {MAX_OPTIONS_DEPTH} levels deep")
+        return
     except ValueError as error:
         problems.add(f"{path}.provider_options_json", f"is not JSON ({error})")
         return
     if not isinstance(options, dict):
         problems.add(f"{path}.provider_options_json", "must be a JSON object")
+    elif not _is_shallow(cast("object", options), MAX_OPTIONS_DEPTH):
+        problems.add(f"{path}.provider_options_json", f"is nested more than {MAX_OPTIONS_DEPTH} levels deep")
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _is_shallow(value: object, levels: int) -> bool:
+    if isinstance(value, dict):
+        inner: Iterable[object] = cast("dict[str, object]", value).values()
+    elif isinstance(value, list):
+        inner = cast("list[object]", value)
+    else:
+        return True
+    return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)
 
 
 def _check_policy(policy: Policy, path: str, problems: Problems) -> None:
@@ -151,9 +199,6 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
     if not spec.input:
         problems.add("turn.input", "must have at least one message, normally of ROLE_USER")
         return
-    if len(spec.input) > MAX_INPUT_MESSAGES:
-        problems.add("turn.input", f"has {len(spec.input)} messages; at most {MAX_INPUT_MESSAGES} are allowed")
-        return
     if spec.input[-1].role not in (Role.USER, Role.TOOL):
         problems.add(f"turn.input[{len(spec.input) - 1}].role", "the last message must be of ROLE_USER or ROLE_TOOL")
     open_calls: list[str] = []
@@ -165,7 +210,7 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
             problems.refuse(f"{path}.parts", "attachments are")
         open_calls = _check_pairs(message, path, open_calls, problems)
     if open_calls:
-        problems.add("turn.input", f"calls without a result: {', '.join(open_calls)}")
+        problems.add("turn.input", f"calls without a result: {_some(open_calls)}")
 
 
 def _check_pairs(message: Message, path: str, open_calls: list[str], problems: Problems) -> list[str]:
@@ -179,24 +224,28 @@ def _check_pairs(message: Message, path: str, open_calls: list[str], problems: P
     if message.role is Role.TOOL:
         unknown = _extra(results, open_calls)
         if unknown or not results:
-            problems.add(f"{path}.parts", f"results must answer the calls right before them; unknown: {unknown}")
+            problems.add(f"{path}.parts", f"results must answer the calls right before them; unknown: {_some(unknown)}")
         return _extra(open_calls, results)
     if open_calls:
-        problems.add(path, f"comes before the results of the calls {', '.join(open_calls)}")
+        problems.add(path, f"comes before the results of the calls {_some(open_calls)}")
     if len(set(calls)) != len(calls):
         problems.add(f"{path}.parts", "call ids repeat within the message")
     return calls
 
 
 def _extra(items: Iterable[str], known: Iterable[str]) -> list[str]:
-    left = list(known)
+    left = Counter(known)
     extra: list[str] = []
     for item in items:
-        if item in left:
-            left.remove(item)
+        if left[item] > 0:
+            left[item] -= 1
         else:
             extra.append(item)
     return extra
+
+
+def _some(call_ids: Sequence[str]) -> str:
+    return ", ".join(map(repr, call_ids[:5])) + (", ..." if len(call_ids) > 5 else "") or "none"
 
 
 def cursor(after: event_pb2.Cursor, path: str = "after") -> Cursor:
