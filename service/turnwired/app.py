@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from turnwired import __version__
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError
+from turnwired.domain.faults import where_raised
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
@@ -76,9 +78,7 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         await registry.start()
         stack.push_async_callback(registry.aclose)
         card = rate_card_of(config)
-        background = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(background.cancel_scope.cancel)
-        background.start_soon(_warm, card, config)
+        await stack.enter_async_context(_beside(_warm(card, config)))
         wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card))
         engine = await stack.enter_async_context(Engine(wiring))
         rpc = RpcServer(
@@ -96,6 +96,22 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         await rpc.start()
         stack.push_async_callback(rpc.stop, 1.0)
         yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds)
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Work that goes on beside the service and is cancelled with it.
+
+    Not a task group: that would put what ends the service, a port in use for instance, into an exception group.
+    """
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            logger.error("work beside the service failed: %s", where_raised(failure))
 
 
 def _wiring(

@@ -1,4 +1,4 @@
-"""What a provider may be sent: every call answered exactly once, in call order, right after the message that made it."""
+"""What a provider may be sent: every call answered exactly once, in call order, right after its message."""
 
 from __future__ import annotations
 

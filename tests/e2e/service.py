@@ -70,9 +70,7 @@ class Ended:
     stderr: str
 
 
-async def run_cli(
-    *arguments: str, cwd: Path, environment: Mapping[str, str] | None = None, stdin: str = ""
-) -> Ended:
+async def run_cli(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None, stdin: str = "") -> Ended:
     """Run the command to its end."""
     process = await _spawn(arguments, cwd, environment or child_environment())
     async with asyncio.timeout(START_SECONDS):

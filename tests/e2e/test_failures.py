@@ -164,7 +164,7 @@ async def test_a_port_in_use_ends_the_start_with_one_line(world: World, tmp_path
     port = world.service.address.rsplit(":", 1)[1]
     environment = child_environment(OPENAI_BASE_URL=world.provider.url)
     ended = await run_cli("serve", "--listen", f"127.0.0.1:{port}", cwd=tmp_path, environment=environment)
-    one_clear_line(ended, f"cannot listen on 127.0.0.1:{port}", "in use", "--listen")
+    one_clear_line(ended, f"cannot listen on 127.0.0.1:{port}", "address already in use", "--listen")
 
 
 @pytest.mark.requirement("E2E-21")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-
 from e2e.provider import Request, Say, Step, answer, calls, provider
 from e2e.service import SECONDS, config_text, prompt, service
-from turnwire.v1 import outcome_pb2, turn_service_pb2
+
+from turnwire.v1 import event_pb2, outcome_pb2, turn_service_pb2
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -47,10 +47,12 @@ async def test_readers_that_do_not_read_harm_nobody_and_miss_nothing(tmp_path: P
         run = await s.watch(started.run_id)
         quick = await s.run(prompt("another run"))
         grown = psutil.Process(s.process.pid).memory_info().rss - before
-        late = []
+        late: list[event_pb2.RunEvent] = []
         async with asyncio.timeout(SECONDS):
             while not late or not late[-1].HasField("run_finished"):
-                late += list((await stuck[0].read()).events)
+                frame = await stuck[0].read()
+                assert isinstance(frame, turn_service_pb2.WatchRunResponse)
+                late += frame.events
         for call in stuck:
             call.cancel()
         ended = await s.stop()

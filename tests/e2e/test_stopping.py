@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import grpc
 import psutil
@@ -50,7 +51,8 @@ async def test_a_run_in_flight_finishes_within_the_grace_period_and_new_ones_are
             s.signal(number)
             await s.line("no new runs")
             error = await refused(s)
-            health = await health_pb2_grpc.HealthStub(s.channel).Check(
+            checker: Any = health_pb2_grpc.HealthStub(s.channel)  # no types are shipped for it
+            health = await checker.Check(
                 health_pb2.HealthCheckRequest(service="turnwire.v1.TurnService"), timeout=SECONDS
             )
             gate.set()

@@ -23,12 +23,15 @@ async def test_spans_and_metrics_of_runs_with_tools_pass_an_independent_checker(
     with running_collector() as collector:
         config = f'{config_text("URL", time_server=True)}[telemetry]\notlp_endpoint = "{collector.endpoint}"\n{RETRY}'
         both = calls(("add", {"a": 1, "b": 2}), ("time__get_current_time", {"timezone": "UTC"}), ("nosuch", {}))
-        async with provider(
-            *(both, answer("It is three.")),
-            *((Refuse(503),), answer("At last.")),
-            (Refuse(401, "invalid_api_key"),),
-            *((Say("half"), Drop()),) * 8,
-        ) as p, service(tmp_path, config.replace("URL", p.url), GATES=p.url) as s:
+        async with (
+            provider(
+                *(both, answer("It is three.")),
+                *((Refuse(503),), answer("At last.")),
+                (Refuse(401, "invalid_api_key"),),
+                *((Say("half"), Drop()),) * 8,
+            ) as p,
+            service(tmp_path, config.replace("URL", p.url), GATES=p.url) as s,
+        ):
             for number in range(4):
                 await s.run(prompt("a very private question", session_id=f"s{number}"))
             ended = await s.stop()

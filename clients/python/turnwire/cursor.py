@@ -143,8 +143,8 @@ class Reader:
     def cut(self) -> float | None:
         """The call ended with OK. None when that was its proper end, else the seconds until the next one.
 
-        Raises StreamLost when there is to be none. A reader that begins after the last event is sent no frame: OK is then
-        all that is left to say.
+        Raises StreamLost when there is to be none. A reader that begins after the last event is sent no frame: OK is
+        then all that is left to say.
         """
         if self.finished or self._at_end or (self._waiting and self._on_wait == ON_WAIT_CLOSE):
             return None

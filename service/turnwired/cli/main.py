@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from turnwired import __version__
-from turnwired.domain.errors import ConfigError, StoreError, TurnwireError
+from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, TurnwireError
 
 # The processes that we start exec at once, and what gRPC would say about forking is no news to anybody.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
@@ -28,7 +28,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console(highlight=False)
+# Into a pipe every row is one line, however long: what reads it there wraps or cuts for itself.
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 1000)
 errors = Console(stderr=True, highlight=False)
 
 T = TypeVar("T")
@@ -144,6 +145,8 @@ def run(
         answered = run_loop(_run(text, config, server, agent, session, reasoning=reasoning))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    except DatabaseInUse as error:
+        raise fail(f"{error}; or run the turn on that one with --server") from None
     except TurnwireError as error:
         raise fail(error) from None
     raise typer.Exit(0 if answered else 1)
@@ -156,14 +159,17 @@ async def _run(
     from turnwired.domain.message import Message, Part, Role, Text
     from turnwired.domain.outcome import OutcomeKind
     from turnwired.domain.run import Caller, TurnSpec
-    from turnwired.rpc.client import Client
+    from turnwired.rpc.client import Client, Rewound
 
     spec = TurnSpec(Caller(), (Message(Role.USER, (Part("", Text(text)),)),), agent_id=agent, session_id=session)
     view = RunView(console, show_reasoning=reasoning)
-    async with _address(config, server) as address, Client(address) as client:
+    async with _address(config, server, stores=True) as address, Client(address) as client:
         try:
             async for event in client.run_turn(spec):
-                view.show(event)
+                if isinstance(event, Rewound):
+                    view.rewound()
+                else:
+                    view.show(event)
         finally:
             view.close()
     return view.outcome is OutcomeKind.ANSWERED
@@ -183,7 +189,7 @@ async def _tools(config: Path | None, server: str | None, agent: str) -> None:
     from turnwired.cli.tables import tool_table
     from turnwired.rpc.client import Client
 
-    async with _address(config, server) as address, Client(address) as client:
+    async with _address(config, server, stores=False) as address, Client(address) as client:
         found, failures = await client.list_tools(agent)
     if found:
         console.print(tool_table(found))
@@ -208,7 +214,7 @@ async def _policy(config: Path | None, server: str | None, agent: str) -> None:
     from turnwired.domain.policy import Policy
     from turnwired.rpc.client import Client
 
-    async with _address(config, server) as address, Client(address) as client:
+    async with _address(config, server, stores=False) as address, Client(address) as client:
         effective = await client.resolve_policy(agent, Policy())
     console.print(policy_table(effective))
 
@@ -224,17 +230,23 @@ def _quiet() -> None:
 
 
 @asynccontextmanager
-async def _address(config_path: Path | None, server: str | None) -> AsyncIterator[str]:
-    """The given server, or a private one in this process: same code, same wire, a free loopback port."""
+async def _address(config_path: Path | None, server: str | None, *, stores: bool) -> AsyncIterator[str]:
+    """The given server, or a private one in this process: same code, same wire, a free loopback port.
+
+    ``stores``: the command makes runs to keep; else the private one needs no database.
+    """
     if server is not None:
         yield server
         return
     from turnwired.app import running
     from turnwired.config.load import load_config
+    from turnwired.config.model import MEMORY
 
     config = load_config(config_path, os.environ)
-    local = config.server.model_copy(update={"listen": "127.0.0.1:0"})
-    async with running(config.model_copy(update={"server": local})) as service:
+    changes: dict[str, Any] = {"server": config.server.model_copy(update={"listen": "127.0.0.1:0"})}
+    if not stores:
+        changes["store"] = config.store.model_copy(update={"path": MEMORY})
+    async with running(config.model_copy(update=changes)) as service:
         yield service.address
         await service.drain()
 

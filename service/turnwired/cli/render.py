@@ -1,6 +1,7 @@
 """Shows a run in a terminal as it happens: text as it streams, tool calls with a spinner, and how it ended.
 
-Takes domain events and knows neither gRPC nor the engine. Without a terminal it prints the same lines, plainly.
+Takes domain events and knows neither gRPC nor the engine. Without a terminal it prints the same lines, plainly. What
+models and tools say is shown as text only: it can neither mark up nor steer the terminal.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from turnwired.domain.event import (
     ToolCallFinished,
     ToolCallStarted,
 )
+from turnwired.domain.message import Data, Part, ToolResult, ToolResultStatus
 from turnwired.domain.message import Text as TextContent
-from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.usage import Cost, Usage
 
 PREVIEW = 160
+# Everything that could move the cursor, set a title or change colours; a line break and a tab are just text.
+_UNSEEN = {code: None for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
 
 class RunView:
@@ -62,13 +65,18 @@ class RunView:
             case ToolCallFinished():
                 self._finished(event.result, event.duration_ns)
             case IterationRetryScheduled():
-                self._line(Text(f"retry in {event.delay_ns / 1e9:.1f} s: {event.failure.message}", style="yellow"))
+                self._warn(f"retry in {event.delay_ns / 1e9:.1f} s: {event.failure.message}")
             case Notice():
-                self._line(Text(f"notice: {event.message}", style="yellow"))
+                self._warn(f"notice: {event.message}")
             case RunFinished():
                 self._ended(event)
             case _:
                 pass
+
+    def rewound(self) -> None:
+        """What was shown last had not been stored when the server was lost, and counts no more."""
+        self._spin(None)
+        self._warn("the server was restarted; the words above that it had not stored no longer count")
 
     def close(self) -> None:
         """Stop the spinner and end the line."""
@@ -81,8 +89,13 @@ class RunView:
 
     def _write(self, text: str, style: str = "") -> None:
         self._spin(None)
-        self._console.print(Text(text, style=style), end="", soft_wrap=True)
-        self._mid_line = not text.endswith("\n")
+        shown = seen(text)
+        if shown:
+            self._console.print(Text(shown, style=style), end="", soft_wrap=True)
+            self._mid_line = not shown.endswith("\n")
+
+    def _warn(self, text: str) -> None:
+        self._line(Text(seen(text), style="yellow"))
 
     def _line(self, text: Text) -> None:
         if self._status is None and self._mid_line:
@@ -107,15 +120,15 @@ class RunView:
                 self._status = None
             return
         if self._status is None:
-            self._status = self._console.status(text)
+            self._status = self._console.status(Text(text))
             self._status.start()
         else:
-            self._status.update(text)
+            self._status.update(Text(text))
 
     def _finished(self, result: ToolResult, duration_ns: int) -> None:
         self._running.pop(result.call_id, None)
         ok = result.status is ToolResultStatus.OK
-        text = "".join(part.content.text for part in result.content if isinstance(part.content, TextContent))
+        text = " ".join(filter(None, (_words(part) for part in result.content))) or result.structured_json or ""
         said = result.failure.message if result.failure is not None and not text else text
         mark = "✓" if ok else "✗"
         line = Text(f"{mark} {self._call(result.call_id)}", style="green" if ok else "red")
@@ -141,7 +154,7 @@ class RunView:
         self._line(line)
         failure = event.outcome.failure
         if failure is not None:
-            self._line(Text(f"{failure.phase.value}/{failure.reason.value}: {failure.message}", style="red"))
+            self._line(Text(f"{failure.phase.value}/{failure.reason.value}: {seen(failure.message)}", style="red"))
 
 
 def usage_text(usage: Usage) -> str:
@@ -159,10 +172,25 @@ def cost_text(cost: Cost | None) -> str:
     return f"{bound}{cost.amount_nanos / 1e9:.6f} {cost.currency_code}"
 
 
+def _words(part: Part) -> str:
+    match part.content:
+        case TextContent(text):
+            return text
+        case Data(json):
+            return json
+        case _:
+            return ""
+
+
+def seen(text: str) -> str:
+    """The text without the characters that steer a terminal."""
+    return text.translate(_UNSEEN)
+
+
 def _count(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
+    flat = " ".join(seen(text).split())
     return flat if len(flat) <= PREVIEW else f"{flat[: PREVIEW - 1]}…"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.table import Table
+from rich.text import Text
 
+from turnwired.cli.render import seen
 from turnwired.domain.policy import EffectivePolicy
 from turnwired.domain.tool import Tool
 from turnwired.policy.leaves import LEAVES, value_at
@@ -20,7 +22,8 @@ def tool_table(tools: Sequence[Tool]) -> Table:
     for tool in tools:
         source = tool.ref.source.value.lower()
         first = tool.description.strip().splitlines()[0] if tool.description.strip() else ""
-        table.add_row(tool.ref.routed_name, f"{source} {tool.ref.server_id or ''}".strip(), first)
+        cells = (tool.ref.routed_name, f"{source} {tool.ref.server_id or ''}".strip(), seen(first))
+        table.add_row(*map(Text, cells))  # as Text: a server's own words are no markup of ours
     return table
 
 
@@ -36,5 +39,5 @@ def policy_table(effective: EffectivePolicy) -> Table:
         if item is None or value is None:
             continue
         cut = f" (asked for {item.requested_json})" if item.requested_json else ""
-        table.add_row(leaf.path, as_text(leaf, value), item.layer.value.lower(), f"{item.layer_ref}{cut}")
+        table.add_row(leaf.path, Text(as_text(leaf, value)), item.layer.value.lower(), Text(f"{item.layer_ref}{cut}"))
     return table

@@ -122,3 +122,7 @@ class StoreUnavailable(StoreError):
 
 class ConfigError(TurnwireError):
     """The configuration cannot be used. The message is one line that says what to change."""
+
+
+class DatabaseInUse(ConfigError):
+    """Another server has the database open."""

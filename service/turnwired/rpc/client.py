@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 import grpc
 from google.rpc import status_pb2
 
-from turnwire import afollow
+from turnwire import StreamLost, afollow
 from turnwire.v1 import turn_service_pb2, turn_service_pb2_grpc
 from turnwired.codec.event import event_from_pb
 from turnwired.codec.policy import effective_policy_from_pb, policy_to_pb
@@ -24,6 +26,7 @@ from turnwired.domain.run import TurnSpec
 from turnwired.domain.tool import Tool
 
 CALL_SECONDS = 60.0
+CONNECT_SECONDS = 10.0
 DETAILS_KEY = "grpc-status-details-bin"
 """Trailing metadata that every error of a server of ours has."""
 
@@ -32,8 +35,15 @@ class CallFailed(TurnwireError):
     """The server answered with an error, or could not be reached. The message is for people."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """Another process took the run over: what was told after event ``sequence`` was not stored, and never happened."""
+
+    sequence: int
+
+
 class Client:
-    """A connection to a server. Use as an async context manager."""
+    """A connection to a server. Use as an async context manager; entering it raises CallFailed when nobody answers."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -43,6 +53,11 @@ class Client:
         self._turns: turn_service_pb2_grpc.TurnServiceAsyncStub = turn_service_pb2_grpc.TurnServiceStub(self._channel)
 
     async def __aenter__(self) -> Self:
+        try:
+            await self._connect()
+        except BaseException:
+            await self._channel.close()
+            raise
         return self
 
     async def __aexit__(
@@ -50,17 +65,38 @@ class Client:
     ) -> None:
         await self._channel.close()
 
-    async def run_turn(self, spec: TurnSpec) -> AsyncIterator[Event]:
-        """Run a turn and yield its events to the end. Raises CallFailed."""
+    async def _connect(self) -> None:
+        """Say at once that nobody listens, rather than after all the attempts that following a run makes."""
+        state = self._channel.get_state(try_to_connect=True)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                while state is not grpc.ChannelConnectivity.READY:
+                    if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                        raise self._nobody()
+                    await self._channel.wait_for_state_change(state)
+                    state = self._channel.get_state()
+        except TimeoutError:
+            raise self._nobody() from None
+
+    async def run_turn(self, spec: TurnSpec) -> AsyncIterator[Event | Rewound]:
+        """Run a turn and yield its events to the end, across cut connections. Raises CallFailed."""
         request = turn_service_pb2.RunTurnRequest()
         turn_to_pb(spec, request.turn)
         try:
             async with aclosing(afollow(self._turns, request)) as updates:
                 async for update in updates:
+                    if update.rewind_to is not None:
+                        yield Rewound(update.rewind_to)
                     for event in update.events:
                         yield event_from_pb(event).event
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from error
+        except StreamLost as lost:
+            if lost.run_id is None:
+                raise self._nobody() from lost
+            raise CallFailed(
+                f"the connection to {self._address} was lost and could not be made again; run {lost.run_id} may go on"
+            ) from lost
 
     async def list_tools(self, agent_id: str) -> tuple[Sequence[Tool], Sequence[Failure]]:
         """All tools of an agent by name, and the sources that could not be asked. Raises CallFailed."""
@@ -91,8 +127,11 @@ class Client:
 
     def _failed(self, error: grpc.aio.AioRpcError) -> CallFailed:
         if error.code() is grpc.StatusCode.UNAVAILABLE and _details(error) is None:
-            return CallFailed(f"no server answers at {self._address}; start one with `turnwire serve`")
+            return self._nobody()
         return CallFailed(f"{error.code().name}: {error.details()}")
+
+    def _nobody(self) -> CallFailed:
+        return CallFailed(f"no server answers at {self._address}; start one with `turnwire serve`")
 
 
 def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:

@@ -1,8 +1,7 @@
 """From the exception tree to gRPC statuses. Every non-OK status carries google.rpc.ErrorInfo (AIP-193).
 
 ``domain`` is ``turnwire.v1`` and ``reason`` a name of the contract's Reason enum; BadRequest, RetryInfo and
-ResourceInfo come beside it where they fit. No message holds a secret, prompt text or a traceback. Whatever the caller
-sent, a status fits into the 8 KiB of metadata that every client takes: a larger one would reach it as another error.
+ResourceInfo come beside it where they fit. No message holds a secret, prompt text or a traceback.
 """
 
 from __future__ import annotations
@@ -30,13 +29,11 @@ from turnwired.domain.failure import Reason
 Context = grpc.aio.ServicerContext[Any, Any]
 
 ERROR_DOMAIN = "turnwire.v1"
-
-MESSAGE_BYTES = 640
-"""Most bytes of a message. It travels twice, once with up to three bytes for each."""
-NAME_BYTES = 160
-"""Most bytes of a field path, an id or another word of the caller's."""
-VIOLATIONS_BYTES = 1800
-"""Most bytes of all violations together."""
+TEXT_BYTES = 1000
+VIOLATIONS_BYTES = 2000
+WORD_BYTES = 200
+"""Room for the parts of a status. It travels as trailing metadata, twice and as base64; a peer may drop what is over
+8 KiB of it and then tells of a broken stream instead of our error."""
 
 _CONFLICT_CODES: Mapping[Reason, int] = {
     Reason.REQUEST_ID_REUSED: code_pb2.ALREADY_EXISTS,
@@ -55,16 +52,16 @@ def status_of(error: TurnwireError) -> status_pb2.Status:
     details: list[message.Message] = []
     match error:
         case InvalidRequest():
-            code = code_pb2.UNIMPLEMENTED if error.reason is Reason.OPTION_NOT_SUPPORTED else code_pb2.INVALID_ARGUMENT
             details.append(_bad_request(error))
+            if error.reason is Reason.OPTION_NOT_SUPPORTED:
+                option = {"option": error.violations[0].field}
+                return _status(code_pb2.UNIMPLEMENTED, error.reason, error.message, option, details)
+            code = code_pb2.INVALID_ARGUMENT
         case NotFound():
             code = code_pb2.NOT_FOUND
             kind, key = _RESOURCES.get(error.reason, ("", ""))
-            details.append(
-                error_details_pb2.ResourceInfo(
-                    resource_type=kind, resource_name=clip(error.metadata.get(key, ""), NAME_BYTES)
-                )
-            )
+            name = clip(error.metadata.get(key, ""), WORD_BYTES)
+            details.append(error_details_pb2.ResourceInfo(resource_type=kind, resource_name=name))
         case Conflict():
             code = _CONFLICT_CODES.get(error.reason, code_pb2.FAILED_PRECONDITION)
         case OutOfRange():
@@ -77,7 +74,8 @@ def status_of(error: TurnwireError) -> status_pb2.Status:
                 delay.FromMilliseconds(int(error.retry_after * 1000))
                 details.append(error_details_pb2.RetryInfo(retry_delay=delay))
         case StoreError():
-            return _status(code_pb2.UNAVAILABLE, Reason.STORE_UNAVAILABLE, str(error), {}, details)
+            text = "The store cannot be used now. Try again; the server's log says what is wrong with it."
+            return _status(code_pb2.UNAVAILABLE, Reason.STORE_UNAVAILABLE, text, {}, details)
         case ConfigError() | _:
             return internal_status()
     return _status(code, error.reason, error.message, error.metadata, details)
@@ -102,30 +100,29 @@ async def abort(context: Context, status: status_pb2.Status) -> NoReturn:
 
 
 def _bad_request(error: InvalidRequest) -> error_details_pb2.BadRequest:
+    """The violations that fit, from the first; the status's text says as much and ends with an ellipsis."""
     detail = error_details_pb2.BadRequest()
-    left = VIOLATIONS_BYTES
-    for count, violation in enumerate(error.violations):
-        field, description = clip(violation.field, NAME_BYTES), clip(violation.description, MESSAGE_BYTES)
-        left -= len(field.encode()) + len(description.encode())
-        if left < 0 and count:
-            detail.field_violations.add(description=f"and {len(error.violations) - count} more")
+    room = VIOLATIONS_BYTES
+    for violation in error.violations:
+        field, description = clip(violation.field, WORD_BYTES), clip(violation.description, 2 * WORD_BYTES)
+        room -= len(field.encode()) + len(description.encode())
+        if room < 0:
             break
         detail.field_violations.add(field=field, description=description)
     return detail
 
 
 def clip(text: str, most: int) -> str:
-    """The text, or its beginning in ``most`` bytes of UTF-8."""
-    if len(text) <= most // 4 or len(encoded := text[:most].encode()) <= most >= len(text):
-        return text
-    return encoded[: most - 3].decode(errors="ignore") + "..."
+    """The text in at most ``most`` bytes of UTF-8, with an ellipsis where it was longer."""
+    data = text.encode()
+    return text if len(data) <= most else f"{data[: most - 3].decode(errors='ignore')}…"
 
 
 def _status(
     code: int, reason: Reason, text: str, metadata: Mapping[str, str], details: list[message.Message]
 ) -> status_pb2.Status:
-    status = status_pb2.Status(code=code, message=clip(text, MESSAGE_BYTES))
-    words = {name: clip(value, NAME_BYTES) for name, value in metadata.items()}
+    status = status_pb2.Status(code=code, message=clip(text, TEXT_BYTES))
+    words = {key: clip(value, WORD_BYTES) for key, value in metadata.items()}
     info = error_details_pb2.ErrorInfo(reason=reason.value, domain=ERROR_DOMAIN, metadata=words)
     for detail in [info, *details]:
         packed = any_pb2.Any()

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -22,7 +22,7 @@ from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import AttachmentRef, Message, Role, ToolCall, ToolResult
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.policy import Policy
+from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.policy.validate import require_valid
@@ -85,7 +85,9 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
     check_model(spec.model, "turn.model", problems)
     _check_policy(spec.policy, "turn.policy", problems)
     problems.raise_if_any()
-    return replace(spec, on_disconnect=on_disconnect, digest=digest_of(turn))
+    # Only a request id asks for it, and of a long history it costs a millisecond.
+    digest = digest_of(turn) if turn.request_id else b""
+    return replace(spec, on_disconnect=on_disconnect, digest=digest)
 
 
 def _check_size(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
@@ -119,7 +121,9 @@ def _refuse_what_is_not_built(turn: turn_service_pb2.TurnSpec, problems: Problem
         problems.refuse("turn.output_format")
     if turn.HasField("parent_run_id"):
         problems.refuse("turn.parent_run_id")
-    if turn.on_busy not in (turn_service_pb2.ON_BUSY_UNSPECIFIED, turn_service_pb2.ON_BUSY_REJECT):
+    if turn.on_busy not in turn_service_pb2.OnBusy.values():
+        problems.add("turn.on_busy", f"has the unknown value {turn.on_busy}")
+    elif turn.on_busy not in (turn_service_pb2.ON_BUSY_UNSPECIFIED, turn_service_pb2.ON_BUSY_REJECT):
         problems.refuse("turn.on_busy", "queueing and appending are")
     refuse_selection(turn.tools, "turn.tools", problems)
     for path in unenforced_paths(turn.policy):
@@ -154,27 +158,23 @@ def check_model(model: ModelSelection | None, path: str, problems: Problems) -> 
     """Names of bounded length; provider options are a JSON object."""
     if model is None:
         return
-    for field_, value in (("provider", model.provider), ("model", model.model)):
+    for name, value in (("provider", model.provider), ("model", model.model)):
         if len(value) > MAX_MODEL_LENGTH:
-            problems.add(f"{path}.{field_}", f"has {len(value)} characters; at most {MAX_MODEL_LENGTH} are allowed")
+            problems.add(f"{path}.{name}", f"has {len(value)} characters; at most {MAX_MODEL_LENGTH} are allowed")
     if model.provider_options_json is None:
         return
     try:
-        options = json.loads(model.provider_options_json, parse_constant=_no_constant)
-    except RecursionError:
-        problems.add(f"{path}.provider_options_json", f"is nested more than {MAX_OPTIONS_DEPTH} levels deep")
-        return
+        options = json.loads(model.provider_options_json, parse_constant=_refuse_constant)
     except ValueError as error:
         problems.add(f"{path}.provider_options_json", f"is not JSON ({error})")
+        return
+    except RecursionError:
+        problems.add(f"{path}.provider_options_json", "is nested too deeply")
         return
     if not isinstance(options, dict):
         problems.add(f"{path}.provider_options_json", "must be a JSON object")
     elif not _is_shallow(cast("object", options), MAX_OPTIONS_DEPTH):
-        problems.add(f"{path}.provider_options_json", f"is nested more than {MAX_OPTIONS_DEPTH} levels deep")
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
+        problems.add(f"{path}.provider_options_json", "is nested too deeply")
 
 
 def _is_shallow(value: object, levels: int) -> bool:
@@ -187,7 +187,13 @@ def _is_shallow(value: object, levels: int) -> bool:
     return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)
 
 
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _check_policy(policy: Policy, path: str, problems: Problems) -> None:
+    if policy is NO_POLICY:
+        return
     try:
         require_valid(policy, path)
     except InvalidRequest as error:
@@ -210,7 +216,7 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
             problems.refuse(f"{path}.parts", "attachments are")
         open_calls = _check_pairs(message, path, open_calls, problems)
     if open_calls:
-        problems.add("turn.input", f"calls without a result: {_some(open_calls)}")
+        problems.add("turn.input", f"calls without a result: {', '.join(open_calls)}")
 
 
 def _check_pairs(message: Message, path: str, open_calls: list[str], problems: Problems) -> list[str]:
@@ -224,28 +230,24 @@ def _check_pairs(message: Message, path: str, open_calls: list[str], problems: P
     if message.role is Role.TOOL:
         unknown = _extra(results, open_calls)
         if unknown or not results:
-            problems.add(f"{path}.parts", f"results must answer the calls right before them; unknown: {_some(unknown)}")
+            problems.add(f"{path}.parts", f"results must answer the calls right before them; unknown: {unknown}")
         return _extra(open_calls, results)
     if open_calls:
-        problems.add(path, f"comes before the results of the calls {_some(open_calls)}")
+        problems.add(path, f"comes before the results of the calls {', '.join(open_calls)}")
     if len(set(calls)) != len(calls):
         problems.add(f"{path}.parts", "call ids repeat within the message")
     return calls
 
 
 def _extra(items: Iterable[str], known: Iterable[str]) -> list[str]:
-    left = Counter(known)
+    left = Counter(known)  # a message may hold a hundred thousand of them
     extra: list[str] = []
     for item in items:
-        if left[item] > 0:
+        if left[item]:
             left[item] -= 1
         else:
             extra.append(item)
     return extra
-
-
-def _some(call_ids: Sequence[str]) -> str:
-    return ", ".join(map(repr, call_ids[:5])) + (", ..." if len(call_ids) > 5 else "") or "none"
 
 
 def cursor(after: event_pb2.Cursor, path: str = "after") -> Cursor:

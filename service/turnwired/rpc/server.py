@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,12 +78,15 @@ class RpcServer:
 
     async def start(self) -> None:
         """Listen. Raises ConfigError when the address cannot be had."""
+        address = self._listen.address
         try:
-            self.port = self._server.add_insecure_port(self._listen.address)
-        except RuntimeError as error:
+            await _probe(address)
+            self.port = self._server.add_insecure_port(address)
+        except (OSError, RuntimeError) as error:
+            reason = (error.strerror or "no such address") if isinstance(error, OSError) else "it cannot be bound"
             raise ConfigError(
-                f"server.listen: cannot listen on {self._listen.address} (is the port in use?); "
-                "choose another with --listen or server.listen"
+                f"server.listen: cannot listen on {address}: {reason.lower()}; choose another with --listen or "
+                "server.listen"
             ) from error
         await self._server.start()
         for name in self._names:
@@ -95,3 +100,15 @@ class RpcServer:
     async def stop(self, grace: float) -> None:
         """Take no new calls, let those in flight end for ``grace`` seconds, then cut them."""
         await self._server.stop(grace)
+
+
+async def _probe(address: str) -> None:
+    """Bind the address and let go of it again: unlike gRPC, a socket says in one word why it cannot. Raises OSError."""
+    if address.startswith("unix:"):
+        return
+    host, _, port = address.rpartition(":")
+    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    family, kind, protocol, _, place = found[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(place)

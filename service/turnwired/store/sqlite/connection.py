@@ -11,7 +11,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from turnwired.domain.errors import ConfigError, StoreUnavailable
+from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreUnavailable
 
 BUSY_SECONDS = 5.0
 """How long one statement waits for another program's lock on the file."""
@@ -79,7 +79,7 @@ class ProcessLock:
             os.close(descriptor)
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise ConfigError(f"the database {self._database} cannot be locked: {_os_reason(error)}") from error
-            raise ConfigError(
+            raise DatabaseInUse(
                 f"the database {self._database} is in use by another server (process {holder or 'unknown'}): "
                 "stop that one, or give this one another database path"
             ) from None
