@@ -23,4 +23,7 @@ REQUIREMENTS = {
     "RPC-20": "gRPC health and reflection are served.",
     "RPC-22": "GetRun has every field of a run, its usage so far included, while it goes on and after it.",
     "RPC-21": "A stopping server refuses new runs and settles those in flight.",
+    "RPC-23": "Bytes that are no message of the method are INVALID_ARGUMENT with ErrorInfo, and fill no log.",
+    "RPC-24": "Parts of a turn, names of models and depths of provider options are bounded.",
+    "RPC-25": "What the provider has no place for is refused with its path before a run exists.",
 }

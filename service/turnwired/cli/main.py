@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -44,13 +44,39 @@ ServerOption = Annotated[
 AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Agent. Default: the deployment's default agent.")]
 
 
+LAST_SECONDS = 2.0
+"""How long tasks that are left at the end, such as a tool that does not heed its cancellation, may take to end."""
+
+
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run on uvloop where it is installed: the same semantics at about half the cost per frame."""
+    runner = asyncio.Runner(loop_factory=_loop_factory())
+    left: set[asyncio.Task[Any]] = set()
+    try:
+        return runner.run(_with_an_end(main, left))
+    finally:
+        if not left:  # otherwise closing would wait for them, and there may be no end to that
+            runner.close()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     try:
         import uvloop
     except ImportError:  # not on every platform
-        return asyncio.run(main)
-    return uvloop.run(main)
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+async def _with_an_end(main: Coroutine[Any, Any, T], left: set[asyncio.Task[Any]]) -> T:
+    """Run the coroutine, then end what it left behind; ``left`` is what does not end."""
+    try:
+        return await main
+    finally:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        if others:
+            left |= (await asyncio.wait(others, timeout=LAST_SECONDS))[1]
 
 
 def fail(message: object) -> typer.Exit:

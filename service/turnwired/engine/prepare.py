@@ -42,6 +42,9 @@ class Resolved:
     provider: ModelProvider
     policy: EffectivePolicy
     tools: ToolSelection
+    input: tuple[bytes, ...]
+    """The input as the provider takes it. Encoded before the run exists: what cannot be sent must not enter a session,
+    where every later turn would meet it again."""
 
 
 class Preparer:
@@ -121,7 +124,8 @@ class Preparer:
         """Check a turn against the deployment. Raises RequestError."""
         agent = self.agent(spec.agent_id)
         model, provider = self.model(agent, spec.model, "turn.model")
-        return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), selection(agent, spec.tools))
+        tools = selection(agent, spec.tools)
+        return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), tools, _encoded(provider, spec))
 
     async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:
         """The tools that a run with this selection sees."""
@@ -132,7 +136,7 @@ class Preparer:
     ) -> tuple[Prepared, TurnSetup]:
         """Gather all that the run needs. Raises only cancellation."""
         spec, agent = resolved.spec, resolved.agent
-        view, prompt, failure = await self._gather(resolved, run, input_)
+        view, prompt, failure = await self._gather(resolved, run)
         info = resolved.provider.info
         telemetry = self._wiring.telemetry.begin_run(
             RunInfo(
@@ -178,9 +182,7 @@ class Preparer:
         )
         return prepared, setup
 
-    async def _gather(
-        self, resolved: Resolved, run: Run, input_: Sequence[Message]
-    ) -> tuple[ToolView | None, Prompt | None, Failure | None]:
+    async def _gather(self, resolved: Resolved, run: Run) -> tuple[ToolView | None, Prompt | None, Failure | None]:
         """The tools and the first request, as far as they came before a failure."""
         view: ToolView | None = None
         prompt: Prompt | None = None
@@ -195,7 +197,7 @@ class Preparer:
                 raise _no_tool("The run is to call a tool first, and has none.")
             prompt = Prompt(resolved.provider, resolved.agent.instructions, tools)
             await self._add_history(prompt, resolved, run)
-            prompt.extend(input_)
+            prompt.extend_encoded(resolved.input)
         except InvalidRequest as error:
             return view, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
@@ -236,6 +238,19 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
         narrow=asked.include,
         choice=asked.choice if asked.choice != unset else agent.tools.choice,
     )
+
+
+def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[bytes, ...]:
+    pieces: list[bytes] = []
+    for index, message in enumerate(spec.input):
+        try:
+            pieces.append(provider.encode_message(message))
+        except InvalidRequest as error:
+            path = f"turn.input[{index}]"
+            raise InvalidRequest(
+                [FieldViolation(f"{path}.{item.field}", item.description) for item in error.violations], error.reason
+            ) from error
+    return tuple(pieces)
 
 
 def _no_tool(what: str) -> ToolError:

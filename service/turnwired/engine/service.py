@@ -177,17 +177,17 @@ class Engine:
         run_id = live.run.run_id
         try:
             created = await self._store.create_run(self._new_run(resolved, live.run, input_))
+            stored = created.run
+            ids = tuple(message.message_id for message in input_)
+            if created.existing:
+                ids = self._input_ids(stored)
         except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
             return
-        stored = created.run
         if created.existing:
             self._forget(live)
-            ids = self._input_ids(stored)
-        else:
-            ids = tuple(message.message_id for message in input_)
         if not accepted.done():
             accepted.set_result(Accepted(stored.run_id, stored.session_id, ids, created.existing))
         elif not created.existing and ends_with_stream(resolved.spec):
