@@ -33,8 +33,9 @@ from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
 from turnwired.store.sqlite import SqliteStore
+from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
-from turnwired.telemetry.settings import open_telemetry, settings_from_environment
+from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
