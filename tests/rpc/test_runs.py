@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from rpc.server import SECONDS, Connected, connected, details, prompt
 
-from turnwire.v1 import event_pb2, outcome_pb2, run_pb2, turn_service_pb2
+from turnwire.v1 import event_pb2, outcome_pb2, run_pb2, turn_service_pb2, turn_service_pb2_grpc
 from turnwired.domain.failure import Reason
 from turnwired.testing.provider import Step, answer, calls, fails
 from turnwired.tools.port import ToolInvocation
@@ -94,7 +94,8 @@ async def test_a_run_is_read_whole_while_it_goes_on_and_after_it() -> None:
         during = (await c.turns.GetRun(ask, timeout=SECONDS)).run
         gate.set()
         frames += [frame async for frame in stream]
-        after = (await c.turns.GetRun(ask, timeout=SECONDS)).run
+        answered = await c.turns.GetRun(ask, timeout=SECONDS)
+        after, message = answered.run, answered.message
     first = next(event.iteration_finished for event in events_of(frames) if event.HasField("iteration_finished"))
     assert during.state == run_pb2.RUN_STATE_RUNNING
     assert during.usage == first.usage
@@ -105,6 +106,8 @@ async def test_a_run_is_read_whole_while_it_goes_on_and_after_it() -> None:
         assert run.create_time.ToNanoseconds() <= run.start_time.ToNanoseconds() > 0
         assert (run.session_id, run.agent_id, dict(run.labels)) == ("s", "default", {"team": "a"})
         assert (run.model.provider, run.model.model) == ("scripted", "scripted-model")
+    assert message.create_time == after.settle_time
+    assert message == events_of(frames)[-1].run_finished.message
     assert after.settle_time.ToNanoseconds() >= after.start_time.ToNanoseconds()
 
 
@@ -237,6 +240,29 @@ async def test_a_cut_stream_cancels_a_stateless_run_unless_it_may_go_on(policy: 
         assert closed == 1
     else:
         assert done.run.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED
+
+
+@pytest.mark.requirement("RPC-17")
+async def test_a_stream_that_its_caller_cannot_read_on_is_cut_and_no_fault_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def large(invocation: ToolInvocation) -> str:
+        return "x" * 100_000
+
+    script = [calls(("large", "{}"), ("endless", "{}"))]
+    async with connected(script, {"large": large, "endless": endless}) as c:
+        small = [("grpc.max_receive_message_length", 50_000)]
+        async with grpc.aio.insecure_channel(c.address, options=small) as channel:
+            turns: turn_service_pb2_grpc.TurnServiceAsyncStub = turn_service_pb2_grpc.TurnServiceStub(channel)
+            stream = aiter(turns.RunTurn(prompt(), timeout=SECONDS))
+            run_id = (await anext(stream)).events[0].run_started.run_id
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                async for _ in stream:
+                    pass
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        done = await settled(c, run_id)
+    assert done.run.outcome.failure.reason == outcome_pb2.REASON_CALLER_DISCONNECTED
+    assert "failed" not in caplog.text
 
 
 @pytest.mark.requirement("RPC-18")

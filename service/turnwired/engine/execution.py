@@ -195,6 +195,8 @@ class Execution:
                 span_id = telemetry.tool_started(event.call_id, name)
                 event = replace(event, span_id=span_id) if span_id else event
             case RunFinished():
+                if event.message is not None:
+                    event = replace(event, message=replace(event.message, create_time_ns=time_ns))
                 if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
                     event = replace(event, trace=trace_of(self._milestones))
                 self._run = replace(

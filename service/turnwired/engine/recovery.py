@@ -87,7 +87,8 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
     for emitted in closing.events:
         event = emitted.event
         if isinstance(event, RunFinished):
-            event = finished = replace(event, trace=fold.trace())
+            message = event.message if event.message is None else replace(event.message, create_time_ns=now)
+            event = finished = replace(event, message=message, trace=fold.trace())
         log.append(emitted.iteration, event, now)
         fold.add(LoggedEvent(log.last, now, emitted.iteration, event))
     assert finished is not None, "the closing events of a run end with RunFinished"

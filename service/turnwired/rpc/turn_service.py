@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import grpc
+
 from turnwire.v1 import policy_pb2, turn_service_pb2
 from turnwired.codec.enums import RUN_STATE
+from turnwired.codec.frame import Visibility
 from turnwired.codec.message import message_to_pb
 from turnwired.codec.policy import effective_policy_to_pb
 from turnwired.codec.run import run_to_pb
@@ -13,7 +16,7 @@ from turnwired.codec.trace import trace_to_pb
 from turnwired.codec.values import failure_to_pb, tool_to_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
-from turnwired.domain.run import Caller, OnDisconnect
+from turnwired.domain.run import Caller, Cursor, OnDisconnect
 from turnwired.engine.service import STREAM_CUT, Engine, ends_with_stream
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
@@ -54,11 +57,18 @@ class TurnService:
         spec = read.turn_spec(request.turn, ANYBODY, asked)
         accepted = await self._engine.start_turn(spec, call_headers())
         try:
-            await self._engine.follow(ANYBODY, accepted.run_id, after, level, context.write)
+            await self._follow(accepted.run_id, after, level, context)
         except asyncio.CancelledError:
             if ends_with_stream(spec) and not accepted.existing:
                 self._stream_was_cut(accepted.run_id, context)
             raise
+
+    async def _follow(self, run_id: str, after: Cursor, level: Visibility, context: Context) -> None:
+        try:
+            await self._engine.follow(ANYBODY, run_id, after, level, context.write)
+        except grpc.aio.InternalError as error:
+            # A write that finds the call ended says so before gRPC cancels us: it is the same thing.
+            raise asyncio.CancelledError from error
 
     def _stream_was_cut(self, run_id: str, context: Context) -> None:
         if deadline_is_over(context):
@@ -84,7 +94,7 @@ class TurnService:
         read.on_wait(request.on_wait)
         after = read.cursor(request.after)
         level = read.stream_detail(request.stream_detail)
-        await self._engine.follow(ANYBODY, request.run_id, after, level, context.write)
+        await self._follow(request.run_id, after, level, context)
 
     async def get_run(
         self, request: turn_service_pb2.GetRunRequest, context: Context
