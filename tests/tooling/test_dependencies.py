@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
+from collections.abc import Mapping
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -63,8 +65,14 @@ def distributions_of(module: str) -> set[str]:
     if module.startswith("opentelemetry"):
         exporter = module.startswith("opentelemetry.exporter")
         return {"opentelemetry-exporter-otlp-proto-grpc" if exporter else "opentelemetry-sdk"}
-    found = {normal(name) for name in packages_distributions().get(top, [top])}
+    found = {normal(name) for name in installed().get(top, [top])}
     return {PARTS.get(name, name) for name in found}
+
+
+@functools.cache
+def installed() -> Mapping[str, list[str]]:
+    """Distributions by the modules that they bring. It looks at every installed file, so once is enough."""
+    return packages_distributions()
 
 
 def explained() -> set[str]:

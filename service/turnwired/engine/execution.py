@@ -31,7 +31,8 @@ from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolChoice
-from turnwired.domain.trace import RunTrace
+from turnwired.domain.trace import IterationTrace, RunTrace
+from turnwired.domain.usage import Usage, sum_cost, sum_usage
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.ports import Wiring
 from turnwired.policy.bounds import Bounds
@@ -42,7 +43,6 @@ from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
 from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
 from turnwired.turn.facts import (
     Begin,
-    CancelRequested,
     DeadlineReached,
     DriverFailed,
     Fact,
@@ -126,17 +126,21 @@ class Execution:
         """What the run did so far."""
         return trace_of(self._milestones)
 
-    def cancel(self, failure: Failure) -> None:
-        """Ask the run to stop. Idempotent; a settled run stays as it is."""
-        self.feed(CancelRequested(failure))
-
     def _deadline_reached(self, limit: float) -> None:
         self.feed(DeadlineReached("timeout.run", limit))
 
     @property
     def run_state(self) -> Run:
         """The run as it stands now."""
-        return replace(self._run, last_sequence=self._log.visible, epoch=self._log.epoch)
+        run = replace(self._run, last_sequence=self._log.visible, epoch=self._log.epoch)
+        if run.state is RunState.SETTLED:
+            return run
+        calls = [entry for item in self.trace().entries if isinstance(entry := item.entry, IterationTrace)]
+        return replace(
+            run,
+            usage=sum_usage(call.usage for call in calls),
+            cost=sum_cost(call.cost for call in calls if call.usage != Usage()),
+        )
 
     # --- facts in, events and effects out -------------------------------------------------------------------------
 

@@ -5,11 +5,13 @@ The events and facts of its owner are gone; what the log holds is all that ever 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 from turnwired.codec.event import decode_events
 from turnwired.codec.run import decode_run, encode_run
+from turnwired.domain.errors import CodecError
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
@@ -18,6 +20,8 @@ from turnwired.engine.log import RunLog, now_ns
 from turnwired.store.port import Settlement, Store, StoredRun
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold
+
+logger = logging.getLogger(__name__)
 
 READ_BYTES = 4 << 20
 
@@ -61,7 +65,13 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
     run = run_of(stored)
     for logged in events:
         if isinstance(logged.event, RunStarted):
-            run = replace(run, model=logged.event.model, trace_context=logged.event.trace_context)
+            run = replace(
+                run,
+                model=logged.event.model,
+                trace_context=logged.event.trace_context,
+                start_time_ns=logged.time_ns,
+                agent_revision=logged.event.agent_revision,
+            )
     last = events[-1].sequence if events else 0
     log = RunLog(stored.run_id, store, epoch=stored.epoch, row_no=stored.last_row_no, last_sequence=last)
     fold = TraceFold()
@@ -96,5 +106,14 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
 
 
 async def settle_unfinished(store: Store, failure: Failure) -> Sequence[Run]:
-    """At boot: end every run that the process before left unfinished."""
-    return [await settle_orphan(store, stored, failure) for stored in await store.take_over_unfinished()]
+    """At boot: end every run that the process before left unfinished.
+
+    A log that cannot be read, such as one of a newer release, stays as it is and keeps no other run from its end.
+    """
+    settled: list[Run] = []
+    for stored in await store.take_over_unfinished():
+        try:
+            settled.append(await settle_orphan(store, stored, failure))
+        except CodecError as error:
+            logger.error("run %s stays unfinished: its log cannot be read (%s)", stored.run_id, error)  # noqa: TRY400 - the error says it all
+    return settled

@@ -16,7 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
-from turnwired.domain.errors import Fenced, NotFound, StoreError, TurnwireError, Unavailable
+from turnwired.domain.errors import Fenced, NotFound, StoreError, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
@@ -35,7 +35,7 @@ from turnwired.engine.recovery import read_log, run_of, settle_orphan, settle_un
 from turnwired.providers.port import ProviderInfo
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
-from turnwired.turn.facts import DeadlineReached
+from turnwired.turn.facts import CancelRequested, DeadlineReached
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import trace_of
 
@@ -66,6 +66,10 @@ class Accepted:
     existing: bool
 
 
+Stop = CancelRequested | DeadlineReached
+"""What callers can end a run with."""
+
+
 @dataclass(slots=True)
 class _Live:
     """A run of this process from its acceptance to its end. ``execution`` is None while it is being prepared."""
@@ -75,7 +79,7 @@ class _Live:
     caller: Caller
     done: asyncio.Event
     execution: Execution | None = None
-    cancelled: Failure | None = None
+    stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
 
 
 class Engine:
@@ -141,6 +145,8 @@ class Engine:
             parent_run_id=spec.parent_run_id,
             labels=spec.labels,
             model=resolved.model,
+            start_time_ns=now,  # nothing queues yet
+            agent_revision=resolved.agent.revision,
         )
         live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event())
         self._live[run_id] = live  # before the wait: counts against the bound, and a repeat finds it
@@ -160,7 +166,7 @@ class Engine:
         run_id = live.run.run_id
         try:
             created = await self._store.create_run(self._new_run(resolved, live.run, input_))
-        except TurnwireError as error:
+        except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
@@ -174,7 +180,7 @@ class Engine:
         if not accepted.done():
             accepted.set_result(Accepted(stored.run_id, stored.session_id, ids, created.existing))
         elif not created.existing and ends_with_stream(resolved.spec):
-            live.cancelled = STREAM_CUT  # the caller left before it knew the run
+            self._end(live, CancelRequested(STREAM_CUT))  # the caller left before it knew the run
         if not created.existing:
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
@@ -209,8 +215,8 @@ class Engine:
         try:
             prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers)
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
-            if live.cancelled is not None:
-                execution.cancel(live.cancelled)
+            if live.stopped is not None:
+                execution.feed(live.stopped)
             await execution.run()
         except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
@@ -249,7 +255,7 @@ class Engine:
             retryable=True,
         )
         for live in list(self._live.values()):
-            self._cancel(live, failure)
+            self._end(live, CancelRequested(failure))
         with anyio.move_on_after(10.0):  # a run that cannot be stored in this time is settled at the next start
             for live in list(self._live.values()):
                 await live.done.wait()
@@ -311,29 +317,36 @@ class Engine:
         """Ask a run to stop. Idempotent. Raises NotFound."""
         live = self._live.get(run_id)
         if live is not None and live.caller.tenant == caller.tenant:
-            self._cancel(live, failure)
+            self._end(live, CancelRequested(failure))
         return await self.get_run(caller, run_id)
 
     def cancel_if_live(self, run_id: str, failure: Failure) -> None:
         """Ask a run to stop, if this process executes it."""
         live = self._live.get(run_id)
         if live is not None:
-            self._cancel(live, failure)
+            self._end(live, CancelRequested(failure))
 
     def deadline_reached(self, run_id: str) -> None:
         """The deadline of the call that started the run is over, and the run was to end with it."""
         live = self._live.get(run_id)
-        if live is not None and live.execution is not None:
+        if live is not None:
             elapsed = (now_ns() - live.run.create_time_ns) / 1e9
-            live.execution.feed(DeadlineReached("deadline", elapsed))
+            self._end(live, DeadlineReached("deadline", elapsed))
 
-    def _cancel(self, live: _Live, failure: Failure) -> None:
+    def _end(self, live: _Live, stop: Stop) -> None:
         if live.execution is not None:
-            live.execution.cancel(failure)
+            live.execution.feed(stop)
         else:
-            live.cancelled = live.cancelled or failure
+            live.stopped = live.stopped or stop
 
     # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def require_session(self, caller: Caller, session_id: str) -> None:
+        """Raises NotFound unless the session is stored."""
+        if not await self._store.session_exists(caller.tenant, session_id):
+            raise NotFound(
+                Reason.SESSION_NOT_FOUND, f"No session has the id {session_id!r}.", {"session_id": session_id}
+            )
 
     async def list_tools(self, caller: Caller, agent_id: str, asked: ToolSelection) -> ToolView:
         """The tools that a run of this agent would see. Raises NotFound."""
@@ -342,7 +355,7 @@ class Engine:
     def resolve_policy(self, agent_id: str, model: ModelSelection | None, policy: Policy) -> EffectivePolicy:
         """The policy that a run would get. Raises NotFound or InvalidRequest."""
         agent = self._preparer.agent(agent_id)
-        self._preparer.model(agent, model)
+        self._preparer.model(agent, model, "model")
         return self._preparer.policy(agent, policy)
 
     def providers(self) -> Sequence[ProviderInfo]:
