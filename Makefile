@@ -13,6 +13,8 @@ PY := $(VENV)/bin/python
 CACHES := .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
 # Two workers on two cores; more would fight with the servers that the tests start.
 WORKERS ?= 2
+# What `make run` asks: make run PROMPT="What time is it in Paris?"
+PROMPT ?= What time is it in Tokyo?
 
 .PHONY: help run test lint format types layers contract generate bench clean environment-run environment-dev buf model lock
 
@@ -21,7 +23,7 @@ help: ## Say what there is
 
 run: environment-run ## Start the service and run one real turn, live; no key needed (OPENAI_API_KEY or OPENAI_BASE_URL is used if set)
 	@if [ -z "$${OPENAI_API_KEY:-}$${OPENAI_BASE_URL:-}" ]; then $(PY) scripts/fetch_model.py; fi
-	@$(PY) scripts/demo.py $(ARGS)
+	@PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/turnwire run --config deploy/demo.toml $(ARGS) "$(PROMPT)"
 
 test: environment-dev model ## Run all tests (ARGS="-k name" narrows)
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
@@ -49,6 +51,9 @@ contract: buf ## buf lint, format and breaking over proto/
 
 generate: environment-dev buf ## Write the generated code of the contract
 	@$(PY) scripts/generate.py
+
+bench: environment-dev ## Measure the service beside its floors, 4 minutes (ARGS="--quick", ARGS="--harness")
+	@$(PY) scripts/bench.py $(ARGS)
 
 clean: ## Remove what was made, the environment included (the model stays in the user's cache)
 	@rm -rf $(VENV) scripts/buf/node_modules $(CACHES)

@@ -1,4 +1,4 @@
-"""The benchmark's tools: one that does nothing, one that takes 50 ms."""
+"""The benchmark's tools: one that does nothing, one that takes 50 ms. The service loads them as a user's tools."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Adapter of this service for the agent-turn benchmark harness: ``targets/grpc_service.py`` there.
 
 The harness starts it in the environment that ``scripts/bench.py`` made, with TURNWIRE_REPO naming this checkout. The
-service runs as users run it: ``turnwire serve`` in a process of its own, with a configuration file and a store
-(TURNWIRE_BENCH_STORE: ``memory`` or the path of a database).
+service runs as users run it: ``turnwire serve`` in a process of its own, with a configuration file. Copied under a name
+that ends in ``_sqlite`` it stores in a database, else in memory. It stands alone: the harness has a module ``bench``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import grpc
 REPO = Path(os.environ["TURNWIRE_REPO"])
 sys.path[:0] = [str(REPO / "clients" / "python"), str(REPO / "service")]
 
-from turnwire.v1 import event_pb2, message_pb2, turn_service_pb2, turn_service_pb2_grpc
+from turnwire.v1 import event_pb2, message_pb2, tool_pb2, turn_service_pb2, turn_service_pb2_grpc
 
 VENV = "base"
 MCP = True
@@ -40,8 +40,7 @@ def _config(base_url: str, folder: Path) -> str:
     from targets import _tools  # type: ignore[import-not-found]  # the harness's own
 
     command, *args = _tools.MCP_CMD
-    store = os.environ.get("TURNWIRE_BENCH_STORE", "memory")
-    path = store if store == "memory" else str(folder / "bench.db")
+    path = str(folder / "bench.db") if __name__.endswith("_sqlite") else "memory"
     quoted = ", ".join(f'"{item}"' for item in args)
     return f"""
 [server]
@@ -116,7 +115,7 @@ def request(
     if tools:
         turn.tools.include.extend(NAMES.get(tool, tool) for tool in tools)
     else:
-        turn.tools.choice.mode = 2  # none: the turn has no tools
+        turn.tools.choice.mode = tool_pb2.TOOL_CHOICE_MODE_NONE
     return message
 
 
@@ -148,7 +147,7 @@ async def native(name: str, parameters: dict[str, Any]) -> Any:
     # reads events can measure that.
     if os.environ.get("BENCH_NATIVE", "1") == "0" or name in {"profile", "conc"}:
         return None
-    from targets import _grpcnative  # type: ignore[import-not-found]  # the harness's own
+    from targets import _grpcnative  # pyright: ignore[reportMissingImports]
 
     if _grpcnative.load is not _load:
         _state["load"] = _grpcnative.load

@@ -188,7 +188,7 @@ def write_locks(venv: Path) -> None:
     common += ["--custom-compile-command", "make lock", "--no-annotate", "pyproject.toml", "--upgrade"]
     runtime: list[str | Path] = ["--all-extras", "--group", "build"]
     uv(venv, "compile", *common, *runtime, "--output-file", LOCKS["run"], network=True)
-    dev: list[str | Path] = [*runtime, "--group", "dev", "--constraint", LOCKS["run"]]
+    dev: list[str | Path] = [*runtime, "--group", "dev", "--group", "bench", "--constraint", LOCKS["run"]]
     uv(venv, "compile", *common, *dev, "--output-file", LOCKS["dev"], network=True)
 
 

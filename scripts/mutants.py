@@ -215,7 +215,14 @@ MUTANTS = (
     Mutant("recovery forgets calls", "recovery", "closing.append(ToolCallFinished(call.result))", "pass"),
 )
 
-EXAMPLE_FILES = ("test_lifecycle.py", "test_tools.py", "test_retries.py", "test_answer.py", "test_recovery.py")
+EXAMPLE_FILES = (
+    "test_lifecycle.py",
+    "test_endings.py",
+    "test_tools.py",
+    "test_retries.py",
+    "test_answer.py",
+    "test_recovery.py",
+)
 SOUND = Mutant("nothing", "machine", "", "")
 NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"
 

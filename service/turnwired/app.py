@@ -18,6 +18,7 @@ from turnwired import __version__
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError
+from turnwired.domain.faults import where_raised
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
@@ -32,8 +33,9 @@ from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
 from turnwired.store.sqlite import SqliteStore
+from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
-from turnwired.telemetry.settings import open_telemetry, settings_from_environment
+from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
@@ -110,7 +112,7 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled() and (failure := task.exception()) is not None:
-            logger.error("work beside the service failed", exc_info=failure)
+            logger.error("work beside the service failed: %s", where_raised(failure))
 
 
 def _wiring(

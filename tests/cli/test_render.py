@@ -118,7 +118,8 @@ def test_in_a_terminal_a_spinner_names_the_tools_that_run_and_goes_when_they_are
     screen.show(result("c1", "1"))
     assert screen.spinning == "search({})"
     screen.show(result("c2", "found"))
-    assert screen.spinning is None
+    still: str | None = screen.spinning
+    assert still is None
     assert "It is 1." in screen.show(TextDelta("p2", "It is 1."))
     ended = screen.show(finished())
     assert ended.startswith("\n")

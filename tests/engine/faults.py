@@ -29,6 +29,8 @@ class FaultyStore:
     gate: asyncio.Event | None = None
     unreadable: bool = False
     create_gate: asyncio.Event | None = None
+    load_gate: asyncio.Event | None = None
+    create_fault: Exception | None = None
     appended: list[LogRow] = field(default_factory=list)
     held: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -39,6 +41,8 @@ class FaultyStore:
         if self.create_gate is not None:
             self.held.set()
             await self.create_gate.wait()
+        if self.create_fault is not None:
+            raise self.create_fault
         return await self.inner.create_run(new)
 
     async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
@@ -69,12 +73,21 @@ class FaultyStore:
         return await self.inner.session_exists(tenant, session_id)
 
     async def load_messages(self, tenant: str, session_id: str) -> Sequence[StoredMessage]:
+        if self.load_gate is not None:
+            self.held.set()
+            await self.load_gate.wait()
         if self.unreadable:
             raise StoreUnavailable("the disk cannot be read")
         return await self.inner.load_messages(tenant, session_id)
 
     async def take_over_unfinished(self) -> Sequence[StoredRun]:
         return await self.inner.take_over_unfinished()
+
+    async def take_over(self, run_id: str) -> StoredRun | None:
+        if self.fail_next > 0:
+            self.fail_next -= 1
+            raise StoreUnavailable("the disk is full")
+        return await self.inner.take_over(run_id)
 
     async def ping(self) -> None:
         await self.inner.ping()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -218,10 +219,17 @@ async def test_a_history_of_a_megabyte_is_sent_as_it_was_kept() -> None:
         await chat.aclose()
 
 
+@pytest.mark.requirement("PROFILE-2", "WIRE-12")
+def test_an_exchange_shows_neither_key_nor_prompt() -> None:
+    shown = repr(provider("http://127.0.0.1:1/v1")._exchange(request()))
+    assert KEY not in shown
+    assert "diary" not in shown
+
+
 @pytest.mark.requirement("PROFILE-3")
 def test_no_sdk_is_imported_with_the_provider() -> None:
-    code = (
-        "import sys, turnwired.providers.openai_chat; print([m for m in sys.modules if m in ('openai', 'anthropic')])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert found.stdout.strip() == "[]"
+    code = "import sys, turnwired.providers.openai_chat; print({'openai', 'anthropic'} & set(sys.modules))"
+    environ = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.strip() == "set()"

@@ -18,5 +18,10 @@ REQUIREMENTS: dict[str, str] = {
     "ENGINE-13": "History of a session reaches the model encoded once, in order, before the new input.",
     "ENGINE-14": "Idle streams get heartbeats: frames without events.",
     "ENGINE-16": "A caller that leaves while its turn is being accepted leaves no stored run without an owner.",
+    "ENGINE-17": "A cancel or a deadline that comes while the run is prepared ends it before any model call.",
+    "ENGINE-18": "A stored log that cannot be read keeps neither the server nor another run from going on.",
+    "ENGINE-19": "A tool choice that the run cannot keep is never ignored: it ends the run before any model call.",
+    "ENGINE-30": "Whatever models, tools, stores, callers and crashes do, the invariants of the log and history hold.",
+    "ENGINE-20": "A run that could not be stored is settled when the store is back, in a new epoch.",
     "ENGINE-15": "More runs than the server takes are refused with a delay, and none of them is stored.",
 }

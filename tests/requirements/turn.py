@@ -27,7 +27,7 @@ REQUIREMENTS: dict[str, str] = {
     "TURN-22": "Calls cut by the output limit are reported to the model once and never executed.",
     "TURN-23": "A refusal is an outcome of its own kind.",
     "TURN-24": "Odd streams (late names, stray fragments, blanks, repeated openings) give sane calls and parts.",
-    "TURN-25": "A text delta passes the machine in a few microseconds.",
+    "TURN-25": "A text delta costs the machine the same however long the answer is.",
     "TURN-26": "A turn that the provider paused goes back to it as it is.",
     "TURN-27": "The invariants hold after every fact of every interleaving.",
     "TURN-28": "Seeded faults in the machine are noticed by its tests.",

@@ -6,18 +6,24 @@ from collections.abc import Callable
 
 import grpc
 import pytest
+from engine.faults import FaultyStore
 from google.rpc import error_details_pb2
 from rpc.server import SECONDS, connected, details, prompt
 
 from turnwire.v1 import (
     message_pb2,
+    model_pb2,
     policy_pb2,
     server_service_pb2,
     session_service_pb2,
     session_service_pb2_grpc,
     turn_service_pb2,
 )
+from turnwired.domain.errors import CodecError, StoreUnavailable
+from turnwired.domain.run import Caller
+from turnwired.rpc.request import turn_spec
 from turnwired.testing.provider import answer
+from turnwired.tools.port import ToolInvocation
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +54,9 @@ INVALID: list[tuple[str, Break]] = [
     ),
     ("turn.model.provider", lambda r: setattr(r.turn.model, "provider", "nobody")),
     ("turn.model.provider_options_json", lambda r: setattr(r.turn.model, "provider_options_json", "[1]")),
+    ("turn.model.provider_options_json", lambda r: setattr(r.turn.model, "provider_options_json", '{"a":NaN}')),
+    ("turn.model.provider_options_json", lambda r: setattr(r.turn.model, "provider_options_json", "[" * 100_000)),
+    ("turn.on_busy", lambda r: setattr(r.turn, "on_busy", 99)),
     ("after.epoch", lambda r: setattr(r.after, "sequence", 3)),
     ("stream_detail", lambda r: setattr(r, "stream_detail", 99)),
     ("on_disconnect", lambda r: setattr(r, "on_disconnect", 99)),
@@ -90,19 +99,27 @@ async def test_an_option_that_is_not_enforced_is_refused_and_never_ignored(path:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await c.run(request)
         info, others = details(caught.value)
-        assert info.reason == "OPTION_NOT_SUPPORTED"
+        assert (info.reason, info.metadata["option"]) == ("OPTION_NOT_SUPPORTED", path)
         bad = next(item for item in others if isinstance(item, error_details_pb2.BadRequest))
         assert [violation.field for violation in bad.field_violations] == [path]
         assert c.world.provider.requests == []
 
 
 @pytest.mark.requirement("RPC-3")
-async def test_unknown_agents_and_runs_are_not_found_with_error_info() -> None:
+async def test_unknown_agents_sessions_and_runs_are_not_found_with_error_info() -> None:
     async with connected([]) as c:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await c.run(prompt(agent_id="nobody"))
         assert caught.value.code() is grpc.StatusCode.NOT_FOUND
         assert details(caught.value)[0].reason == "AGENT_NOT_FOUND"
+        for ask in (
+            c.turns.ListTools(turn_service_pb2.ListToolsRequest(session_id="s"), timeout=SECONDS),
+            c.turns.ResolvePolicy(turn_service_pb2.ResolvePolicyRequest(session_id="s"), timeout=SECONDS),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await ask
+            assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+            assert details(caught.value)[0].reason == "SESSION_NOT_FOUND"
         run = turn_service_pb2.GetRunRequest(run_id="run_unknown")
         for call in (
             c.turns.GetRun(run, timeout=SECONDS),
@@ -113,6 +130,115 @@ async def test_unknown_agents_and_runs_are_not_found_with_error_info() -> None:
                 await call
             assert caught.value.code() is grpc.StatusCode.NOT_FOUND
             assert details(caught.value)[0].reason == "RUN_NOT_FOUND"
+
+
+def _many_messages(request: turn_service_pb2.RunTurnRequest) -> None:
+    for _ in range(5_000):
+        request.turn.input.add(role=message_pb2.ROLE_USER)
+
+
+LONG: list[tuple[str, Break]] = [
+    ("many", _many_messages),
+    ("a word", lambda r: setattr(r.turn.model, "provider", "x" * 100_000)),
+    ("a word in another script", lambda r: setattr(r.turn.model, "provider", "\N{SNOWMAN}" * 30_000)),
+    ("a path", lambda r: r.turn.policy.loop.max_tool_calls_per_tool["x" * 100_000].SetInParent()),
+]
+
+
+@pytest.mark.requirement("RPC-6")
+@pytest.mark.parametrize("change", [change for _, change in LONG], ids=[name for name, _ in LONG])
+async def test_an_error_arrives_as_itself_however_much_is_wrong(change: Break) -> None:
+    async with connected([]) as c:
+        request = prompt()
+        change(request)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(request)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        _, others = details(caught.value)
+        bad = next(item for item in others if isinstance(item, error_details_pb2.BadRequest))
+        assert bad.field_violations
+        metadata = caught.value.trailing_metadata() or ()
+        assert sum(len(key) + len(value) for key, value in metadata) < 8192
+
+
+@pytest.mark.requirement("RPC-6")
+async def test_an_unknown_id_of_any_length_is_not_found() -> None:
+    async with connected([]) as c:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.turns.GetRun(turn_service_pb2.GetRunRequest(run_id="x" * 100_000), timeout=SECONDS)
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        assert details(caught.value)[0].reason == "RUN_NOT_FOUND"
+
+
+@pytest.mark.requirement("RPC-9")
+@pytest.mark.parametrize(
+    ("fault", "code", "reason"),
+    [
+        (StoreUnavailable("/var/lib/x.db: disk full"), grpc.StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE"),
+        (CodecError("row /var/lib/x.db"), grpc.StatusCode.INTERNAL, "INTERNAL"),
+        (KeyError("a bug"), grpc.StatusCode.INTERNAL, "INTERNAL"),
+    ],
+)
+async def test_a_fault_of_ours_is_told_to_the_log_and_not_to_the_caller(
+    fault: Exception, code: grpc.StatusCode, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected([], store=FaultyStore(create_fault=fault)) as c:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(prompt())
+    assert caught.value.code() is code
+    assert details(caught.value)[0].reason == reason
+    assert "/var/lib" not in str(caught.value)
+    assert "log" in (caught.value.details() or "")
+    assert f"RunTurn failed: {type(fault).__name__}" in caplog.text
+    assert "a bug" not in caplog.text
+
+
+@pytest.mark.requirement("RPC-7")
+def test_checking_a_request_takes_time_in_proportion_to_its_size() -> None:
+    turn = turn_service_pb2.TurnSpec()
+    asked, answered = turn.input.add(role=message_pb2.ROLE_ASSISTANT), turn.input.add(role=message_pb2.ROLE_TOOL)
+    for number in range(100_000):  # comparing each with each would take longer than a test may
+        asked.parts.add().tool_call.call_id = f"call-{number}"
+        result = answered.parts.add().tool_result
+        result.call_id, result.status = f"call-{99_999 - number}", message_pb2.TOOL_RESULT_STATUS_OK
+    turn.input.add(role=message_pb2.ROLE_USER).parts.add().text = "go on"
+    assert len(turn_spec(turn, Caller()).input) == 3
+
+
+@pytest.mark.requirement("RPC-1")
+async def test_paths_are_those_of_the_request_that_was_made() -> None:
+    async with connected([]) as c:
+        ask = turn_service_pb2.ResolvePolicyRequest(model=model_pb2.ModelSelection(provider="nobody"))
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.turns.ResolvePolicy(ask, timeout=SECONDS)
+        _, others = details(caught.value)
+        bad = next(item for item in others if isinstance(item, error_details_pb2.BadRequest))
+        assert [violation.field for violation in bad.field_violations] == ["model.provider"]
+
+
+@pytest.mark.requirement("RPC-1")
+async def test_a_page_token_of_no_listing_is_refused_as_such() -> None:
+    async with connected([]) as c:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.turns.ListRuns(turn_service_pb2.ListRunsRequest(page_token="!"), timeout=SECONDS)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert details(caught.value)[0].reason == "PAGE_TOKEN_INVALID"
+
+
+@pytest.mark.requirement("RPC-8")
+async def test_tools_are_listed_in_pages_each_with_what_the_rules_say_of_it() -> None:
+    async def ok(invocation: ToolInvocation) -> str:
+        return "ok"
+
+    async with connected([answer("hi")], {"b": ok, "a": ok, "c": ok}) as c:
+        await c.run(prompt(session_id="s"))
+        first = await c.turns.ListTools(turn_service_pb2.ListToolsRequest(page_size=2, session_id="s"), timeout=SECONDS)
+        rest = await c.turns.ListTools(
+            turn_service_pb2.ListToolsRequest(page_token=first.next_page_token, session_id="s"), timeout=SECONDS
+        )
+    assert [[tool.ref.routed_name for tool in page.tools] for page in (first, rest)] == [["a", "b"], ["c"]]
+    assert not rest.next_page_token
+    assert {tool.permission for tool in [*first.tools, *rest.tools]} == {policy_pb2.PERMISSION_ACTION_ALLOW}
 
 
 @pytest.mark.requirement("RPC-4")

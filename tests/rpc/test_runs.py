@@ -75,6 +75,39 @@ async def test_start_turn_returns_ids_at_once_and_the_run_goes_on_without_a_stre
     assert done.trace.entries[0].iteration.parts[0].text == "Later."
 
 
+@pytest.mark.requirement("RPC-22")
+async def test_a_run_is_read_whole_while_it_goes_on_and_after_it() -> None:
+    gate = asyncio.Event()
+
+    async def wait(invocation: ToolInvocation) -> str:
+        await gate.wait()
+        return "ok"
+
+    async with connected([calls(("wait", "{}")), answer("done")], {"wait": wait}) as c:
+        request = prompt(session_id="s")
+        request.turn.labels["team"] = "a"
+        stream = aiter(c.turns.RunTurn(request, timeout=SECONDS))
+        frames: list[Frame] = [await anext(stream)]
+        while not any(event.HasField("tool_call_executing") for event in frames[-1].events):
+            frames.append(await anext(stream))
+        ask = turn_service_pb2.GetRunRequest(run_id=events_of(frames)[0].run_started.run_id)
+        during = (await c.turns.GetRun(ask, timeout=SECONDS)).run
+        gate.set()
+        frames += [frame async for frame in stream]
+        after = (await c.turns.GetRun(ask, timeout=SECONDS)).run
+    first = next(event.iteration_finished for event in events_of(frames) if event.HasField("iteration_finished"))
+    assert during.state == run_pb2.RUN_STATE_RUNNING
+    assert during.usage == first.usage
+    assert during.usage.output_tokens > 0
+    assert after.usage == events_of(frames)[-1].run_finished.usage
+    for run in (during, after):
+        assert run.agent_revision == 1
+        assert run.create_time.ToNanoseconds() <= run.start_time.ToNanoseconds() > 0
+        assert (run.session_id, run.agent_id, dict(run.labels)) == ("s", "default", {"team": "a"})
+        assert (run.model.provider, run.model.model) == ("scripted", "scripted-model")
+    assert after.settle_time.ToNanoseconds() >= after.start_time.ToNanoseconds()
+
+
 @pytest.mark.requirement("RPC-12")
 async def test_a_repeated_request_id_attaches_to_the_run_and_a_reused_one_is_refused() -> None:
     async with connected([answer("once")]) as c:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 
 import anyio
@@ -274,7 +275,11 @@ async def test_an_exception_is_an_error_result_with_its_words_and_no_traceback()
         ("key sk-abcdefghijklmnop1234 has no credit", "sk-abcdefghijklmnop1234"),
     ],
 )
-async def test_credentials_in_what_a_tool_raises_are_not_passed_on(words: str, secret: str) -> None:
+async def test_credentials_in_what_a_tool_raises_are_not_passed_on(
+    words: str, secret: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
     async def bad() -> str:
         """Fails."""
         raise RuntimeError(words)
@@ -282,6 +287,8 @@ async def test_credentials_in_what_a_tool_raises_are_not_passed_on(words: str, s
     result = await run_tool(await view_of_functions(bad), "bad")
     assert secret not in repr(result)
     assert "[redacted]" in words_of(result)
+    assert "RuntimeError" in caplog.text
+    assert secret not in caplog.text  # also in the log that is asked to say more
 
 
 @pytest.mark.requirement("TOOL-10")

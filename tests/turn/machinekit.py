@@ -21,7 +21,7 @@ from turnwired.domain.outcome import Outcome
 from turnwired.domain.policy import ArgumentValidation, EffectivePolicy, Policy, ToolErrorMode
 from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.policy.bounds import Bounds
-from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
+from turnwired.turn.effects import Effect, Emitted, ResolveTool, Settle, Step
 from turnwired.turn.facts import Begin, Fact, ModelEnded, ModelFailed, ModelProduced, ToolFinished, ToolResolved
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.setup import TurnSetup
@@ -198,6 +198,3 @@ def assert_well_formed(messages: tuple[Message, ...]) -> None:
     assert len(set(part_ids)) == len(part_ids), "part ids repeat"
     ids = [message.message_id for message in messages]
     assert len(set(ids)) == len(ids), "message ids repeat"
-
-
-__all__ = ["CANCELLED", "RUN_ID", "TOOLS", "Abandon", "CallModel", "Driven", "RunTool", "Wait"]

@@ -14,29 +14,39 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-from turn.machinekit import CANCELLED, RUN_ID, assert_well_formed, bounds_with, failure, ref, setup_with
-from turn.shadow import WELL_ENDED, IterationBook, Shadow
+from turn.draws import (
+    CONFIGURATIONS,
+    FAULTS,
+    FINISH,
+    INDEX,
+    ITEMS,
+    PATIENCE,
+    PROBLEMS,
+    STATUSES,
+    STOPS,
+    TEXT,
+    TOOL,
+)
+from turn.expectations import check_crash, check_recovery, check_trace, expected_kinds
+from turn.machinekit import bounds_with, failure, ref, setup_with
+from turn.shadow import WELL_ENDED, Shadow
 
-from turnwired.domain.event import IterationFinished, PartFinished, RunFinished, ToolCallFinished
+from turnwired.domain.event import IterationFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
     ModelItem,
-    NativeItem,
-    ReasoningChunk,
     RefusalChunk,
-    ResponseIdentified,
     TextChunk,
     ToolArgumentsChunk,
     ToolCallClosed,
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, ToolResultStatus
+from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
-from turnwired.domain.trace import IterationTrace, ToolCallTrace
 from turnwired.domain.usage import Usage
 from turnwired.turn.facts import (
     Begin,
@@ -54,67 +64,18 @@ from turnwired.turn.facts import (
     ToolResolved,
 )
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.recovery import closing_step
-from turnwired.turn.trace import TraceFold, trace_of
-
-INDEX = st.integers(0, 3)
-TEXT = st.sampled_from(["", " ", "\n", "a", "word ", " é"])
-NAME = st.sampled_from(["look", "write", "slow", "nonsense", ""])
-FRAGMENT = st.sampled_from(["", " ", "{}", '{"a":', "1}", '{"b":2}', "["])
-PROVIDER_ID = st.sampled_from(["", "p", "q"])
-ITEMS: st.SearchStrategy[ModelItem] = st.one_of(
-    st.builds(TextChunk, INDEX, TEXT),
-    st.builds(ReasoningChunk, INDEX, TEXT, st.sampled_from([b"", b"", b"sig"])),
-    st.builds(RefusalChunk, INDEX, TEXT),
-    st.builds(ToolCallOpened, INDEX, PROVIDER_ID, NAME),
-    st.builds(ToolArgumentsChunk, INDEX, FRAGMENT),
-    st.builds(ToolCallClosed, INDEX),
-    st.builds(NativeItem, INDEX, st.just("native"), st.just("{}")),
-    st.builds(UsageReported, st.builds(Usage, st.integers(0, 9), st.integers(0, 9))),
-    st.builds(ResponseIdentified, st.just("r"), st.just("m")),
-)
-WELL = sorted(WELL_ENDED)
-FINISH = st.one_of(*[st.sampled_from(WELL)] * 4, st.sampled_from(sorted(FinishReason)))
-TOOL = st.sampled_from(["look", "look", "write", "slow", "nonsense"])
-STATUSES = st.sampled_from(
-    [ToolResultStatus.OK, ToolResultStatus.OK, ToolResultStatus.ERROR, ToolResultStatus.OUTCOME_UNKNOWN]
-)
-FAULTS: st.SearchStrategy[Failure] = st.builds(
-    lambda reason, retryable, retry_after: failure(reason, retryable=retryable, retry_after=retry_after),
-    st.sampled_from([Reason.PROVIDER_UNAVAILABLE, Reason.PROVIDER_RATE_LIMITED, Reason.CONTEXT_OVERFLOW]),
-    st.sampled_from([True, True, True, False]),
-    st.sampled_from([None, None, None, 3.0, 120.0, 121.0]),
-)
-PROBLEMS = st.sampled_from([None, None, None, Reason.TOOL_ARGUMENTS_INVALID, Reason.TOOL_DENIED])
-STOPS: st.SearchStrategy[Fact] = st.sampled_from(
-    [
-        CancelRequested(CANCELLED),
-        DeadlineReached("timeout.run", 5.0),
-        DriverFailed(failure(Reason.INTERNAL)),
-    ]
-)
-
-
-CONFIGURATIONS = st.fixed_dictionaries(
-    {
-        "max_steps": st.sampled_from([3, 2, 4, 1]),
-        "max_tool_calls": st.sampled_from([12, 9, 5, 3, 1]),
-        "max_parallel_calls": st.sampled_from([2, 1, 3]),
-        "max_attempts": st.sampled_from([3, 2, 1]),
-        "error_mode": st.sampled_from([ToolErrorMode.RECOVER, ToolErrorMode.RECOVER, ToolErrorMode.ABORT]),
-    }
-)
+from turnwired.turn.trace import TraceFold
 
 
 class TurnRules(RuleBasedStateMachine):
     """Plays everything that a turn machine talks to, one run after another."""
 
-    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=st.sampled_from([60, 20, 8, 0]))
+    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE)
     def first_run(self, bounds: dict[str, Any], trace: bool, patience: int) -> None:
         self.new_run(bounds, trace, patience)
 
     @precondition(lambda self: self.shadow.settled is not None)
-    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=st.sampled_from([60, 20, 8, 0]))
+    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE)
     def another_run(self, bounds: dict[str, Any], trace: bool, patience: int) -> None:
         self.new_run(bounds, trace, patience)
         self.begun = True
@@ -232,40 +193,13 @@ class TurnRules(RuleBasedStateMachine):
             statuses = [event.result.status for event in fresh if isinstance(event, ToolCallFinished)]
             assert set(statuses) <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
         kind = self.shadow.finished.outcome.kind if self.shadow.finished is not None else None
-        assert kind in self.expected_kinds(reason, book), f"{kind} after {reason}"
+        expected = expected_kinds(self.shadow, reason, book, said_text=self.said_text, refused=self.refused)
+        assert kind in expected, f"{kind} after {reason}"
         self.forget_attempt()
 
     def forget_attempt(self) -> None:
         self.stops = []
         self.said_text = self.refused = False
-
-    def expected_kinds(self, reason: FinishReason | None, book: IterationBook) -> set[OutcomeKind | None]:
-        """What the end of an answer may lead to; None: the run goes on."""
-        calls = book.calls
-        abort = self.shadow.bounds.error_mode is ToolErrorMode.ABORT
-        match reason:
-            case None | FinishReason.EOF:
-                return {OutcomeKind.PROVIDER_EOF}
-            case FinishReason.ERROR | FinishReason.ABORTED:
-                return {OutcomeKind.ERRORED}
-            case FinishReason.REFUSAL | FinishReason.CONTENT_FILTER:
-                return {OutcomeKind.REFUSED}
-            case FinishReason.CONTEXT_LIMIT:
-                return {OutcomeKind.OUTPUT_LIMIT}
-            case FinishReason.OUTPUT_LIMIT:
-                return {OutcomeKind.OUTPUT_LIMIT, None} if calls else {OutcomeKind.OUTPUT_LIMIT}
-            case _ if calls:
-                return {None, OutcomeKind.MAX_STEPS, *([OutcomeKind.ERRORED] if abort else [])}
-            case FinishReason.PAUSE if book.output:
-                return {None, OutcomeKind.MAX_STEPS}
-            case _ if self.refused:
-                return {OutcomeKind.REFUSED}
-            case _ if self.said_text:
-                return {OutcomeKind.ANSWERED}
-            case FinishReason.TOOL_CALLS:
-                return {OutcomeKind.ERRORED}
-            case _:
-                return {OutcomeKind.TOOL_ONLY if self.shadow.calls else OutcomeKind.ERRORED}
 
     @precondition(lambda self: self.model_is_called and (self.may_be_tried_again or self.patience <= 0))
     @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]))
@@ -412,59 +346,14 @@ class TurnRules(RuleBasedStateMachine):
                 assert len(self.shadow.iterations) == bounds.max_steps, "the step bound tripped early"
             else:
                 assert len(self.shadow.calls) > bounds.max_tool_calls, "the bound on tool calls tripped early"
-        self.check_trace()
-        self.check_recovery(settled.messages)
-
-    def check_trace(self) -> None:
-        trace = trace_of(self.shadow.log)
-        assert trace == self.fold.trace(), "folding as it goes and folding the log differ"
-        entries = [entry.entry for entry in trace.entries]
-        assert sum(isinstance(entry, IterationTrace) for entry in entries) == len(self.shadow.iterations)
-        traced = [entry for entry in entries if isinstance(entry, ToolCallTrace)]
-        assert {entry.call.call_id: entry.status for entry in traced} == {
-            call_id: call.result.status for call_id, call in self.shadow.calls.items() if call.result
-        }
-
-    def check_recovery(self, messages: tuple[Message, ...]) -> None:
-        """The history that recovery finds in the log is the one the machine kept."""
-        log = self.shadow.log
-        fault = failure(Reason.SERVER_RESTARTED)
-        whole = closing_step(RUN_ID, "agent", None, log, fault)
-        assert whole.events == ()
-        assert [simple(message) for message in whole.messages] == [simple(message) for message in messages]
+        check_trace(self.shadow, self.fold)
+        check_recovery(self.shadow, settled.messages)
 
     @precondition(lambda self: self.begun and self.shadow.settled is None)
     @rule()
     def a_process_dies(self) -> None:
         """Recovery must be able to close the log of this moment; the run itself goes on here."""
-        shadow = self.shadow
-        closing = closing_step(RUN_ID, "agent", None, shadow.log, failure(Reason.SERVER_RESTARTED))
-        events = [emitted.event for emitted in closing.events]
-        assert isinstance(events[-1], RunFinished)
-        assert events[-1].outcome.kind is OutcomeKind.ERRORED
-        results = {event.result.call_id: event.result for event in events if isinstance(event, ToolCallFinished)}
-        assert list(results) == [call_id for call_id, call in shadow.calls.items() if call.result is None]
-        for call_id, result in results.items():
-            running = shadow.calls[call_id].executing
-            assert result.status is (ToolResultStatus.OUTCOME_UNKNOWN if running else ToolResultStatus.NOT_EXECUTED)
-        parts = {event.part.part_id: event.part.content for event in events if isinstance(event, PartFinished)}
-        assert set(parts) == set(shadow.parts) - shadow.finished_parts, "recovery leaves a part open"
-        for part_id, content in parts.items():
-            assert isinstance(content, Text | Reasoning)
-            assert content.text == "".join(shadow.parts[part_id])
-        open_iteration = bool(shadow.iterations) and shadow.now.finish is None
-        assert any(isinstance(event, IterationFinished) for event in events) == open_iteration
-        assert_well_formed(closing.messages)
-        assert [simple(message) for message in closing.messages[: len(shadow.sent)]] == [simple(m) for m in shadow.sent]
-
-
-def simple(message: Message) -> tuple[Role, str, list[Any]]:
-    """A message without what the log does not hold: ids of result parts, and the tool that the registry named."""
-    contents: list[Any] = []
-    for part in message.parts:
-        content = part.content
-        contents.append((content.call_id, content.arguments_json) if isinstance(content, ToolCall) else content)
-    return message.role, message.message_id, contents
+        check_crash(self.shadow)
 
 
 def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> None:
@@ -479,7 +368,7 @@ def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> N
             derandomize=derandomize,
             database=None,
             phases=phases,
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
         ),
     )
 

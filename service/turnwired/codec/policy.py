@@ -17,6 +17,7 @@ from turnwired.codec.values import seconds_from_pb, seconds_to_pb
 from turnwired.domain import policy as domain
 from turnwired.domain.errors import CodecError
 from turnwired.domain.policy import (
+    NO_POLICY,
     EffectivePolicy,
     LimitMode,
     PermissionRule,
@@ -57,6 +58,8 @@ def decode_policy(body: bytes) -> Policy:
 
 def policy_to_pb(value: Policy, out: policy_pb2.Policy) -> None:
     """Sets what is not None."""
+    if value is NO_POLICY:
+        return
     for group, leaves in _GROUPS.items():
         source, target = getattr(value, group), getattr(out, group)
         for leaf in leaves:
@@ -67,6 +70,8 @@ def policy_to_pb(value: Policy, out: policy_pb2.Policy) -> None:
 
 def policy_from_pb(message: policy_pb2.Policy) -> Policy:
     """Unset is None. A limit without a setting, or with a mode of a newer contract, is a CodecError at its path."""
+    if not message.ListFields():
+        return NO_POLICY
     groups: dict[str, Any] = {}
     for group, leaves in _GROUPS.items():
         if message.HasField(group):  # type: ignore[arg-type]  # the names come from the descriptor itself

@@ -83,6 +83,9 @@ def run_to_pb(value: Run, out: run_pb2.Run) -> None:
     out.epoch = value.epoch
     if value.model is not None:
         model_to_pb(value.model, out.model)
+    if value.start_time_ns:
+        time_to_pb(value.start_time_ns, out.start_time)
+    out.agent_revision = value.agent_revision
 
 
 def run_from_pb(message: run_pb2.Run) -> Run:
@@ -103,6 +106,8 @@ def run_from_pb(message: run_pb2.Run) -> Run:
         trace_context=trace_context_from_pb(message.trace_context),
         labels=dict(message.labels),
         model=model_from_pb(message.model) if message.HasField("model") else None,
+        start_time_ns=time_from_pb(message.start_time),
+        agent_revision=message.agent_revision,
     )
 
 

@@ -205,6 +205,10 @@ class Policy:
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
 
 
+NO_POLICY = Policy()
+"""A layer that sets nothing. Most turns have this one, and it is told by identity before it is compared."""
+
+
 class PolicyLayer(StrEnum):
     """Layers of policy, lowest first."""
 

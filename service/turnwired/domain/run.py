@@ -70,7 +70,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """State of one turn."""
+    """State of one turn. Times are Unix nanoseconds, 0 when not reached; usage and cost are those so far."""
 
     run_id: str
     agent_id: str
@@ -89,6 +89,8 @@ class Run:
     trace_context: TraceContext = field(default_factory=TraceContext)
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     model: ModelSelection | None = None
+    start_time_ns: int = 0
+    agent_revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)

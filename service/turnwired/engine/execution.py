@@ -31,7 +31,8 @@ from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolChoice
-from turnwired.domain.trace import RunTrace
+from turnwired.domain.trace import IterationTrace, RunTrace
+from turnwired.domain.usage import Usage, sum_cost, sum_usage
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.ports import Wiring
 from turnwired.policy.bounds import Bounds
@@ -42,7 +43,6 @@ from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
 from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
 from turnwired.turn.facts import (
     Begin,
-    CancelRequested,
     DeadlineReached,
     DriverFailed,
     Fact,
@@ -64,6 +64,7 @@ E = TypeVar("E", CallModel, RunTool, Wait)
 
 MODEL = "model"
 """Key of the model call's or retry wait's task; tool calls have their call ids."""
+_RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 UNWIND_SECONDS = 2.0
 """How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
 
@@ -83,14 +84,6 @@ class Prepared:
     provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """A task that performs an effect."""
-
-    scope: anyio.CancelScope
-    done: asyncio.Event
-
-
 class Execution:
     """Executes one run from its first event to its settlement."""
 
@@ -103,7 +96,7 @@ class Execution:
         self._facts: deque[Fact] = deque()
         self._feeding = False
         self._checked: dict[str, CheckedCall] = {}
-        self._work: dict[str, _Work] = {}
+        self._work: dict[str, anyio.TaskHandle[None]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._milestones: list[LoggedEvent] = []
@@ -118,27 +111,20 @@ class Execution:
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                tasks.start_soon(self._write_log)
                 failure = self._prepared.failure
                 self.feed(Begin() if failure is None else PreparationFailed(failure))
+                await self._log.write()
+                # The run is settled and stored, or cannot be: either way nothing of it may go on.
+                if self._log.failure is not None or any(_running(work) for work in self._work.values()):
+                    tasks.cancel_scope.cancel()
         finally:
             if self._deadline is not None:
                 self._deadline.cancel()
             self._tasks = None
 
-    async def _write_log(self) -> None:
-        await self._log.write()
-        # The run is settled and stored, or cannot be: either way nothing of it may go on.
-        if self._tasks is not None:
-            self._tasks.cancel_scope.cancel()
-
     def trace(self) -> RunTrace:
         """What the run did so far."""
         return trace_of(self._milestones)
-
-    def cancel(self, failure: Failure) -> None:
-        """Ask the run to stop. Idempotent; a settled run stays as it is."""
-        self.feed(CancelRequested(failure))
 
     def _deadline_reached(self, limit: float) -> None:
         self.feed(DeadlineReached("timeout.run", limit))
@@ -146,7 +132,15 @@ class Execution:
     @property
     def run_state(self) -> Run:
         """The run as it stands now."""
-        return replace(self._run, last_sequence=self._log.visible, epoch=self._log.epoch)
+        run = replace(self._run, last_sequence=self._log.visible, epoch=self._log.epoch)
+        if run.state is RunState.SETTLED:
+            return run
+        calls = [entry for item in self.trace().entries if isinstance(entry := item.entry, IterationTrace)]
+        return replace(
+            run,
+            usage=sum_usage(call.usage for call in calls),
+            cost=sum_cost(call.cost for call in calls if call.usage != Usage()),
+        )
 
     # --- facts in, events and effects out -------------------------------------------------------------------------
 
@@ -172,10 +166,10 @@ class Execution:
                     return
         self._log_and_perform(step)
 
-    async def _take_when_unwound(self, step: Step, work: Sequence[_Work]) -> None:
+    async def _take_when_unwound(self, step: Step, work: Sequence[anyio.TaskHandle[None]]) -> None:
         with anyio.move_on_after(UNWIND_SECONDS):
             for item in work:
-                await item.done.wait()
+                await item.wait()
         self._log_and_perform(step)
 
     def _log_and_perform(self, step: Step) -> None:
@@ -238,14 +232,12 @@ class Execution:
 
     def _spawn(self, key: str, perform: Callable[[E], Awaitable[None]], effect: E) -> None:
         if self._tasks is not None:
-            work = self._work[key] = _Work(anyio.CancelScope(), asyncio.Event())
-            self._tasks.start_soon(self._guarded, work, perform, effect, self._log.last)
+            self._work[key] = self._tasks.create_task(self._guarded(perform, effect, self._log.last))
 
-    async def _guarded(self, work: _Work, perform: Callable[[E], Awaitable[None]], effect: E, barrier: int) -> None:
+    async def _guarded(self, perform: Callable[[E], Awaitable[None]], effect: E, barrier: int) -> None:
         try:
-            with work.scope:
-                await self._log.flushed(barrier)
-                await perform(effect)
+            await self._log.flushed(barrier)
+            await perform(effect)
         except StoreError:
             # The log has failed and says so itself; its writer ends this run's tasks.
             return
@@ -262,14 +254,12 @@ class Execution:
                     )
                 )
             )
-        finally:
-            work.done.set()
 
-    def _abandon(self, effect: Abandon) -> Sequence[_Work]:
+    def _abandon(self, effect: Abandon) -> Sequence[anyio.TaskHandle[None]]:
         keys = (MODEL, *effect.call_ids) if effect.model else effect.call_ids
-        found = [work for key in keys if (work := self._work.get(key)) is not None and not work.done.is_set()]
+        found = [work for key in keys if (work := self._work.get(key)) is not None and _running(work)]
         for work in found:
-            work.scope.cancel()
+            work.cancel()
         return found
 
     # --- effects --------------------------------------------------------------------------------------------------
@@ -375,13 +365,25 @@ class Execution:
             Settlement(
                 settled_ns,
                 encode_run(run),
-                tuple(stored_message(message, settled_ns) for message in effect.messages),
+                stored_messages(self._run.session_id, effect.messages, settled_ns),
             )
         )
 
 
-def stored_message(message: Message, create_time_ns: int) -> StoredMessage:
-    """A message as the store keeps it, stamped."""
+def _running(work: anyio.TaskHandle[None]) -> bool:
+    return work.status in _RUNNING
+
+
+def stored_messages(
+    session_id: str | None, messages: Sequence[Message], create_time_ns: int
+) -> tuple[StoredMessage, ...]:
+    """Messages as the store keeps them for a session, stamped; without a session none are kept."""
+    if session_id is None:
+        return ()
+    return tuple(_stored_message(message, create_time_ns) for message in messages)
+
+
+def _stored_message(message: Message, create_time_ns: int) -> StoredMessage:
     stamped = replace(message, create_time_ns=message.create_time_ns or create_time_ns)
     return StoredMessage(
         stamped.message_id, stamped.role.value, encode_message(stamped), stamped.run_id, stamped.create_time_ns

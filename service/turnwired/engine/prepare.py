@@ -7,6 +7,7 @@ PREPARATION, so that a run that was accepted always settles.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,17 +17,19 @@ from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, St
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.policy import EffectivePolicy, Policy, PolicyLayer
+from turnwired.domain.policy import NO_POLICY, EffectivePolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.execution import Prepared
 from turnwired.engine.ports import Wiring
-from turnwired.policy.bounds import bounds_of
+from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.providers.port import ModelProvider
 from turnwired.telemetry.port import RunInfo
 from turnwired.tools.port import ToolView
 from turnwired.turn.setup import TurnSetup
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Preparer:
         self._wiring = wiring
         self._encoded = EncodedMessages()
         self._plain_policies: dict[tuple[str, int], EffectivePolicy] = {}
+        self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
 
     def agent(self, agent_id: str) -> Agent:
         """The agent, or the default one. Raises NotFound."""
@@ -64,14 +68,19 @@ class Preparer:
 
     def policy(self, agent: Agent, run: Policy) -> EffectivePolicy:
         """The policy of a run. Raises InvalidRequest for what breaks a rule or is not enforced."""
-        if run != Policy():
+        if run is not NO_POLICY and run != NO_POLICY:
             return self._merged(agent, run)
         # Merging some fifty leaves costs as much as a short turn; most runs override none of them.
         key = (agent.agent_id, agent.revision)
         policy = self._plain_policies.get(key)
         if policy is None:
             policy = self._plain_policies[key] = self._merged(agent, run)
+            self._plain_bounds[id(policy)] = policy, bounds_of(policy)
         return policy
+
+    def _bounds(self, policy: EffectivePolicy) -> Bounds:
+        kept = self._plain_bounds.get(id(policy))
+        return kept[1] if kept is not None and kept[0] is policy else bounds_of(policy)
 
     def _merged(self, agent: Agent, run: Policy) -> EffectivePolicy:
         config = self._wiring.config
@@ -84,8 +93,11 @@ class Preparer:
             config.ceiling,
         )
 
-    def model(self, agent: Agent, asked: ModelSelection | None) -> tuple[ModelSelection, ModelProvider]:
-        """The model to call and its provider. Raises InvalidRequest for a provider that is not configured."""
+    def model(self, agent: Agent, asked: ModelSelection | None, path: str) -> tuple[ModelSelection, ModelProvider]:
+        """The model to call and its provider. ``path`` leads to ``asked`` in the request.
+
+        Raises InvalidRequest for a provider that is not configured.
+        """
         default = agent.model or self._wiring.default_model
         model = (
             default
@@ -99,22 +111,16 @@ class Preparer:
         provider = self._wiring.providers.get(model.provider)
         if provider is None:
             known = ", ".join(sorted(self._wiring.providers))
-            raise InvalidRequest(
-                [
-                    FieldViolation(
-                        "turn.model.provider", f"no provider {model.provider!r} is configured; there are: {known}"
-                    )
-                ],
-                Reason.PROVIDER_NOT_CONFIGURED,
-            )
+            problem = f"no provider {model.provider!r} is configured; there are: {known}"
+            raise InvalidRequest([FieldViolation(f"{path}.provider", problem)], Reason.PROVIDER_NOT_CONFIGURED)
         if not model.model:
-            raise InvalidRequest([FieldViolation("turn.model.model", f"is needed with provider {model.provider!r}")])
+            raise InvalidRequest([FieldViolation(f"{path}.model", f"is needed with provider {model.provider!r}")])
         return model, provider
 
     def resolve(self, spec: TurnSpec) -> Resolved:
         """Check a turn against the deployment. Raises RequestError."""
         agent = self.agent(spec.agent_id)
-        model, provider = self.model(agent, spec.model)
+        model, provider = self.model(agent, spec.model, "turn.model")
         return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), selection(agent, spec.tools))
 
     async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:
@@ -126,23 +132,7 @@ class Preparer:
     ) -> tuple[Prepared, TurnSetup]:
         """Gather all that the run needs. Raises only cancellation."""
         spec, agent = resolved.spec, resolved.agent
-        failure: Failure | None = None
-        prompt: Prompt | None = None
-        view: ToolView | None = None
-        try:
-            if resolved.tools.choice.mode is not ToolChoiceMode.NONE:
-                view = await self._wiring.registry.view(resolved.tools, spec.caller)
-            prompt = Prompt(resolved.provider, agent.instructions, view.tools if view is not None else ())
-            await self._add_history(prompt, resolved, run)
-            prompt.extend(input_)
-        except InvalidRequest as error:
-            failure = _failure(Reason.PROVIDER_REJECTED, error.message)
-        except StoreError as error:
-            failure = _failure(Reason.STORE_UNAVAILABLE, f"The session's history could not be read: {error}")
-        except ToolError as error:
-            failure = replace(error.failure, phase=FailurePhase.PREPARATION)
-        except TurnwireError as error:
-            failure = _failure(Reason.INTERNAL, str(error))
+        view, prompt, failure = await self._gather(resolved, run, input_)
         info = resolved.provider.info
         telemetry = self._wiring.telemetry.begin_run(
             RunInfo(
@@ -159,7 +149,7 @@ class Preparer:
             )
         )
         run = replace(run, trace_context=telemetry.trace_context, model=resolved.model)
-        bounds = bounds_of(resolved.policy)
+        bounds = self._bounds(resolved.policy)
         setup = TurnSetup(
             run_id=run.run_id,
             agent_id=agent.agent_id,
@@ -188,6 +178,38 @@ class Preparer:
         )
         return prepared, setup
 
+    async def _gather(
+        self, resolved: Resolved, run: Run, input_: Sequence[Message]
+    ) -> tuple[ToolView | None, Prompt | None, Failure | None]:
+        """The tools and the first request, as far as they came before a failure."""
+        view: ToolView | None = None
+        prompt: Prompt | None = None
+        choice = resolved.tools.choice
+        try:
+            if choice.mode is not ToolChoiceMode.NONE:
+                view = await self._wiring.registry.view(resolved.tools, resolved.spec.caller)
+            tools = view.tools if view is not None else ()
+            if choice.routed_name is not None and all(tool.ref.routed_name != choice.routed_name for tool in tools):
+                raise _no_tool(f"The run is to call the tool {choice.routed_name[:64]!r} first, and does not have it.")
+            if choice.mode is ToolChoiceMode.REQUIRED and not tools:
+                raise _no_tool("The run is to call a tool first, and has none.")
+            prompt = Prompt(resolved.provider, resolved.agent.instructions, tools)
+            await self._add_history(prompt, resolved, run)
+            prompt.extend(input_)
+        except InvalidRequest as error:
+            return view, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
+        except StoreError as error:
+            logger.error("run %s: the session's history could not be read: %s", run.run_id, error)  # noqa: TRY400 - the error says it all
+            words = "The session's history could not be read. Try again; the server's log says what is wrong."
+            return view, prompt, replace(_failure(Reason.STORE_UNAVAILABLE, words), retryable=True)
+        except ToolError as error:
+            return view, prompt, replace(error.failure, phase=FailurePhase.PREPARATION)
+        except TurnwireError as error:
+            logger.error("run %s: could not be prepared: %s", run.run_id, error)  # noqa: TRY400 - the error says it all
+            words = "The service failed while it prepared the run. This is its own fault; its log has the details."
+            return view, prompt, _failure(Reason.INTERNAL, words)
+        return view, prompt, None
+
     async def _add_history(self, prompt: Prompt, resolved: Resolved, run: Run) -> None:
         spec = resolved.spec
         if spec.session_id is None:
@@ -214,6 +236,11 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
         narrow=asked.include,
         choice=asked.choice if asked.choice != unset else agent.tools.choice,
     )
+
+
+def _no_tool(what: str) -> ToolError:
+    advice = "Look at ListTools, or leave the choice to the model."
+    return ToolError(Failure(FailurePhase.PREPARATION, Reason.TOOL_NOT_FOUND, f"{what} {advice}"))
 
 
 def _failure(reason: Reason, message: str) -> Failure:

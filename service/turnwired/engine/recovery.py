@@ -5,21 +5,29 @@ The events and facts of its owner are gone; what the log holds is all that ever 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+import anyio
+
 from turnwired.codec.event import decode_events
 from turnwired.codec.run import decode_run, encode_run
+from turnwired.domain.errors import CodecError, Fenced, StoreError
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
-from turnwired.engine.execution import stored_message
+from turnwired.engine.execution import stored_messages
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.store.port import Settlement, Store, StoredRun
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold
 
+logger = logging.getLogger(__name__)
+
 READ_BYTES = 4 << 20
+RETRY_SECONDS = 1.0
+MOST_RETRY_SECONDS = 30.0
 
 
 async def read_log(store: Store, run_id: str) -> list[LoggedEvent]:
@@ -61,7 +69,13 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
     run = run_of(stored)
     for logged in events:
         if isinstance(logged.event, RunStarted):
-            run = replace(run, model=logged.event.model, trace_context=logged.event.trace_context)
+            run = replace(
+                run,
+                model=logged.event.model,
+                trace_context=logged.event.trace_context,
+                start_time_ns=logged.time_ns,
+                agent_revision=logged.event.agent_revision,
+            )
     last = events[-1].sequence if events else 0
     log = RunLog(stored.run_id, store, epoch=stored.epoch, row_no=stored.last_row_no, last_sequence=last)
     fold = TraceFold()
@@ -88,13 +102,46 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
         last_sequence=log.last,
         epoch=stored.epoch,
     )
-    log.settle(Settlement(now, encode_run(run), tuple(stored_message(m, now) for m in closing.messages)))
+    log.settle(Settlement(now, encode_run(run), stored_messages(stored.session_id, closing.messages, now)))
     await log.write()
     if log.failure is not None:
         raise log.failure
     return run
 
 
+async def settle_broken(store: Store, run_id: str, failure: Failure) -> None:
+    """End a run that its execution in this process left unsettled, as soon as the store takes it.
+
+    In a new epoch: readers may have seen deltas that were never stored, and are then told to go back behind them. Goes
+    on until it is cancelled; what it has not ended by then, the next start does.
+    """
+    delay = RETRY_SECONDS
+    while True:
+        try:
+            stored = await store.take_over(run_id)
+            if stored is not None:
+                await settle_orphan(store, stored, failure)
+            return
+        except Fenced:
+            return  # whoever owns the run now ends it
+        except StoreError as error:
+            logger.warning("run %s cannot be settled yet: %s", run_id, error)
+        except CodecError as error:
+            logger.error("run %s stays unfinished: its log cannot be read (%s)", run_id, error)  # noqa: TRY400 - the error says it all
+            return
+        await anyio.sleep(delay)
+        delay = min(2 * delay, MOST_RETRY_SECONDS)
+
+
 async def settle_unfinished(store: Store, failure: Failure) -> Sequence[Run]:
-    """At boot: end every run that the process before left unfinished."""
-    return [await settle_orphan(store, stored, failure) for stored in await store.take_over_unfinished()]
+    """At boot: end every run that the process before left unfinished.
+
+    A log that cannot be read, such as one of a newer release, stays as it is and keeps no other run from its end.
+    """
+    settled: list[Run] = []
+    for stored in await store.take_over_unfinished():
+        try:
+            settled.append(await settle_orphan(store, stored, failure))
+        except CodecError as error:
+            logger.error("run %s stays unfinished: its log cannot be read (%s)", stored.run_id, error)  # noqa: TRY400 - the error says it all
+    return settled

@@ -16,7 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
-from turnwired.domain.errors import Fenced, NotFound, StoreError, TurnwireError, Unavailable
+from turnwired.domain.errors import Fenced, NotFound, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
@@ -25,17 +25,17 @@ from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
-from turnwired.engine.execution import Execution, stored_message
+from turnwired.engine.execution import Execution, stored_messages
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
-from turnwired.engine.ids import new_message_id, new_run_id
+from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
-from turnwired.engine.recovery import read_log, run_of, settle_orphan, settle_unfinished
+from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
 from turnwired.providers.port import ProviderInfo
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
-from turnwired.turn.facts import DeadlineReached
+from turnwired.turn.facts import CancelRequested, DeadlineReached
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import trace_of
 
@@ -47,6 +47,17 @@ STREAM_CUT = Failure(
     Reason.CALLER_DISCONNECTED,
     "The stream that started the run was cut, and the run was to end with it (on_disconnect). "
     "Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
+    retryable=True,
+)
+BROKEN = Failure(
+    FailurePhase.SETTLEMENT,
+    Reason.INTERNAL,
+    "The service failed while it executed the run ({}). Its log has the details.",
+)
+STORE_FAILED = Failure(
+    FailurePhase.SETTLEMENT,
+    Reason.STORE_UNAVAILABLE,
+    "The run could not be stored while it was active. What its tools have done stays done; send the turn again.",
     retryable=True,
 )
 
@@ -66,6 +77,10 @@ class Accepted:
     existing: bool
 
 
+Stop = CancelRequested | DeadlineReached
+"""What callers can end a run with."""
+
+
 @dataclass(slots=True)
 class _Live:
     """A run of this process from its acceptance to its end. ``execution`` is None while it is being prepared."""
@@ -75,7 +90,7 @@ class _Live:
     caller: Caller
     done: asyncio.Event
     execution: Execution | None = None
-    cancelled: Failure | None = None
+    stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
 
 
 class Engine:
@@ -128,7 +143,9 @@ class Engine:
         run_id = new_run_id()
         now = now_ns()
         input_ = tuple(
-            replace(message, message_id=new_message_id(), run_id=run_id, create_time_ns=now) for message in spec.input
+            # Not ``replace``, which costs four times as much: there may be thousands.
+            Message(message.role, message.parts, message_id, run_id, now)
+            for message, message_id in zip(spec.input, new_message_ids(len(spec.input)), strict=True)
         )
         run = Run(
             run_id=run_id,
@@ -139,6 +156,8 @@ class Engine:
             parent_run_id=spec.parent_run_id,
             labels=spec.labels,
             model=resolved.model,
+            start_time_ns=now,  # nothing queues yet
+            agent_revision=resolved.agent.revision,
         )
         live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event())
         self._live[run_id] = live  # before the wait: counts against the bound, and a repeat finds it
@@ -158,7 +177,7 @@ class Engine:
         run_id = live.run.run_id
         try:
             created = await self._store.create_run(self._new_run(resolved, live.run, input_))
-        except TurnwireError as error:
+        except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
@@ -172,7 +191,7 @@ class Engine:
         if not accepted.done():
             accepted.set_result(Accepted(stored.run_id, stored.session_id, ids, created.existing))
         elif not created.existing and ends_with_stream(resolved.spec):
-            live.cancelled = STREAM_CUT  # the caller left before it knew the run
+            self._end(live, CancelRequested(STREAM_CUT))  # the caller left before it knew the run
         if not created.existing:
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
@@ -192,7 +211,7 @@ class Engine:
             request_id=spec.request_id,
             digest=spec.digest,
             labels=spec.labels,
-            input=tuple(stored_message(message, run.create_time_ns) for message in input_),
+            input=stored_messages(spec.session_id, input_, run.create_time_ns),
             spec=encode_turn(replace(spec, input=tuple(input_))),
         )
 
@@ -204,33 +223,24 @@ class Engine:
         input_: Sequence[Message],
         parent_headers: Mapping[str, str],
     ) -> None:
+        fault: Failure | None = None
         try:
             prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers)
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
-            if live.cancelled is not None:
-                execution.cancel(live.cancelled)
+            if live.stopped is not None:
+                execution.feed(live.stopped)
             await execution.run()
+            if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
+                fault = STORE_FAILED
         except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
-            await self._end_broken(live, error)
+            fault = replace(BROKEN, message=BROKEN.message.format(type(error).__name__))
+            live.log.failure = live.log.failure or Fenced("the run is ended from its stored log")
+            live.log.wake()
         finally:
             self._forget(live)
-
-    async def _end_broken(self, live: _Live, error: Exception) -> None:
-        failure = Failure(
-            FailurePhase.SETTLEMENT,
-            Reason.INTERNAL,
-            f"The service failed while it executed the run ({type(error).__name__}). Its log has the details.",
-        )
-        try:
-            stored = await self._store.get_run(live.caller.tenant, live.run.run_id)
-            if stored is not None:
-                await settle_orphan(self._store, stored, failure)
-        except StoreError as store_error:
-            text = "run %s: could not be settled (%s); it will be at the next start"
-            logger.error(text, live.run.run_id, store_error)  # noqa: TRY400 - expected while the store is away
-        live.log.failure = live.log.failure or Fenced("the run was ended from its stored log")
-        live.log.wake()
+        if fault is not None:
+            await settle_broken(self._store, run_id, fault)
 
     async def stop(self, grace: float) -> None:
         """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest."""
@@ -247,7 +257,7 @@ class Engine:
             retryable=True,
         )
         for live in list(self._live.values()):
-            self._cancel(live, failure)
+            self._end(live, CancelRequested(failure))
         with anyio.move_on_after(10.0):  # a run that cannot be stored in this time is settled at the next start
             for live in list(self._live.values()):
                 await live.done.wait()
@@ -309,29 +319,36 @@ class Engine:
         """Ask a run to stop. Idempotent. Raises NotFound."""
         live = self._live.get(run_id)
         if live is not None and live.caller.tenant == caller.tenant:
-            self._cancel(live, failure)
+            self._end(live, CancelRequested(failure))
         return await self.get_run(caller, run_id)
 
     def cancel_if_live(self, run_id: str, failure: Failure) -> None:
         """Ask a run to stop, if this process executes it."""
         live = self._live.get(run_id)
         if live is not None:
-            self._cancel(live, failure)
+            self._end(live, CancelRequested(failure))
 
     def deadline_reached(self, run_id: str) -> None:
         """The deadline of the call that started the run is over, and the run was to end with it."""
         live = self._live.get(run_id)
-        if live is not None and live.execution is not None:
+        if live is not None:
             elapsed = (now_ns() - live.run.create_time_ns) / 1e9
-            live.execution.feed(DeadlineReached("deadline", elapsed))
+            self._end(live, DeadlineReached("deadline", elapsed))
 
-    def _cancel(self, live: _Live, failure: Failure) -> None:
+    def _end(self, live: _Live, stop: Stop) -> None:
         if live.execution is not None:
-            live.execution.cancel(failure)
+            live.execution.feed(stop)
         else:
-            live.cancelled = live.cancelled or failure
+            live.stopped = live.stopped or stop
 
     # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def require_session(self, caller: Caller, session_id: str) -> None:
+        """Raises NotFound unless the session is stored."""
+        if not await self._store.session_exists(caller.tenant, session_id):
+            raise NotFound(
+                Reason.SESSION_NOT_FOUND, f"No session has the id {session_id!r}.", {"session_id": session_id}
+            )
 
     async def list_tools(self, caller: Caller, agent_id: str, asked: ToolSelection) -> ToolView:
         """The tools that a run of this agent would see. Raises NotFound."""
@@ -340,7 +357,7 @@ class Engine:
     def resolve_policy(self, agent_id: str, model: ModelSelection | None, policy: Policy) -> EffectivePolicy:
         """The policy that a run would get. Raises NotFound or InvalidRequest."""
         agent = self._preparer.agent(agent_id)
-        self._preparer.model(agent, model)
+        self._preparer.model(agent, model, "model")
         return self._preparer.policy(agent, policy)
 
     def providers(self) -> Sequence[ProviderInfo]:

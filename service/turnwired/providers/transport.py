@@ -11,7 +11,7 @@ import ssl
 import time
 import urllib.request
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -78,11 +78,11 @@ class _Sending:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One call: what to send, and what is needed to read and judge the answer."""
+    """One call: what to send, and what is needed to read and judge the answer. Headers and body are never shown."""
 
     url: str
-    headers: Mapping[str, str]
-    body: bytes
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
     limits: CallLimits
     context: CallContext
     parser: Callable[[int], WireParser]

@@ -29,6 +29,11 @@ from turnwired.domain.failure import Reason
 Context = grpc.aio.ServicerContext[Any, Any]
 
 ERROR_DOMAIN = "turnwire.v1"
+TEXT_BYTES = 1000
+VIOLATIONS_BYTES = 2000
+WORD_BYTES = 200
+"""Room for the parts of a status. It travels as trailing metadata, twice and as base64; a peer may drop what is over
+8 KiB of it and then tells of a broken stream instead of our error."""
 
 _CONFLICT_CODES: Mapping[Reason, int] = {
     Reason.REQUEST_ID_REUSED: code_pb2.ALREADY_EXISTS,
@@ -47,14 +52,16 @@ def status_of(error: TurnwireError) -> status_pb2.Status:
     details: list[message.Message] = []
     match error:
         case InvalidRequest():
-            code = code_pb2.UNIMPLEMENTED if error.reason is Reason.OPTION_NOT_SUPPORTED else code_pb2.INVALID_ARGUMENT
             details.append(_bad_request(error))
+            if error.reason is Reason.OPTION_NOT_SUPPORTED:
+                option = {"option": error.violations[0].field}
+                return _status(code_pb2.UNIMPLEMENTED, error.reason, error.message, option, details)
+            code = code_pb2.INVALID_ARGUMENT
         case NotFound():
             code = code_pb2.NOT_FOUND
             kind, key = _RESOURCES.get(error.reason, ("", ""))
-            details.append(
-                error_details_pb2.ResourceInfo(resource_type=kind, resource_name=error.metadata.get(key, ""))
-            )
+            name = clip(error.metadata.get(key, ""), WORD_BYTES)
+            details.append(error_details_pb2.ResourceInfo(resource_type=kind, resource_name=name))
         case Conflict():
             code = _CONFLICT_CODES.get(error.reason, code_pb2.FAILED_PRECONDITION)
         case OutOfRange():
@@ -67,7 +74,8 @@ def status_of(error: TurnwireError) -> status_pb2.Status:
                 delay.FromMilliseconds(int(error.retry_after * 1000))
                 details.append(error_details_pb2.RetryInfo(retry_delay=delay))
         case StoreError():
-            return _status(code_pb2.UNAVAILABLE, Reason.STORE_UNAVAILABLE, str(error), {}, details)
+            text = "The store cannot be used now. Try again; the server's log says what is wrong with it."
+            return _status(code_pb2.UNAVAILABLE, Reason.STORE_UNAVAILABLE, text, {}, details)
         case ConfigError() | _:
             return internal_status()
     return _status(code, error.reason, error.message, error.metadata, details)
@@ -92,17 +100,30 @@ async def abort(context: Context, status: status_pb2.Status) -> NoReturn:
 
 
 def _bad_request(error: InvalidRequest) -> error_details_pb2.BadRequest:
+    """The violations that fit, from the first; the status's text says as much and ends with an ellipsis."""
     detail = error_details_pb2.BadRequest()
+    room = VIOLATIONS_BYTES
     for violation in error.violations:
-        detail.field_violations.add(field=violation.field, description=violation.description)
+        field, description = clip(violation.field, WORD_BYTES), clip(violation.description, 2 * WORD_BYTES)
+        room -= len(field.encode()) + len(description.encode())
+        if room < 0:
+            break
+        detail.field_violations.add(field=field, description=description)
     return detail
+
+
+def clip(text: str, most: int) -> str:
+    """The text in at most ``most`` bytes of UTF-8, with an ellipsis where it was longer."""
+    data = text.encode()
+    return text if len(data) <= most else f"{data[: most - 3].decode(errors='ignore')}…"
 
 
 def _status(
     code: int, reason: Reason, text: str, metadata: Mapping[str, str], details: list[message.Message]
 ) -> status_pb2.Status:
-    status = status_pb2.Status(code=code, message=text)
-    info = error_details_pb2.ErrorInfo(reason=reason.value, domain=ERROR_DOMAIN, metadata=dict(metadata))
+    status = status_pb2.Status(code=code, message=clip(text, TEXT_BYTES))
+    words = {key: clip(value, WORD_BYTES) for key, value in metadata.items()}
+    info = error_details_pb2.ErrorInfo(reason=reason.value, domain=ERROR_DOMAIN, metadata=words)
     for detail in [info, *details]:
         packed = any_pb2.Any()
         packed.Pack(detail)

@@ -14,8 +14,9 @@ from typing import Any
 import grpc
 from google.protobuf import descriptor as pb_descriptor
 from google.protobuf import message, message_factory
+from google.rpc import status_pb2
 
-from turnwired.domain.errors import TurnwireError
+from turnwired.domain.errors import RequestError, TurnwireError
 from turnwired.domain.faults import where_raised
 from turnwired.rpc.errors import Context, abort, internal_status, status_of, unimplemented_status
 
@@ -58,6 +59,13 @@ def _serialize(response: message.Message) -> bytes:
     return response.SerializeToString()
 
 
+def _told(name: str, error: TurnwireError) -> status_pb2.Status:
+    """The status of an error. What is no fault of the caller is not told in full: the log has it."""
+    if not isinstance(error, RequestError):
+        logger.error("%s failed: %s: %s", name, type(error).__name__, error)
+    return status_of(error)
+
+
 def _unary(name: str, behaviour: Unary | None) -> Unary:
     async def call(request: message.Message, context: Context) -> message.Message:
         if behaviour is None:
@@ -65,7 +73,7 @@ def _unary(name: str, behaviour: Unary | None) -> Unary:
         try:
             return await behaviour(request, context)
         except TurnwireError as error:
-            status = status_of(error)
+            status = _told(name, error)
         except Exception as error:  # noqa: BLE001 - task boundary: the caller learns that we failed, the log learns how
             logger.error("%s failed: %s", name, where_raised(error))  # noqa: TRY400 - never its text
             status = internal_status()
@@ -82,7 +90,7 @@ def _streaming(name: str, behaviour: Streaming | None) -> Streaming:
             await behaviour(request, context)
             return
         except TurnwireError as error:
-            status = status_of(error)
+            status = _told(name, error)
         except Exception as error:  # noqa: BLE001 - task boundary: the caller learns that we failed, the log learns how
             logger.error("%s failed: %s", name, where_raised(error))  # noqa: TRY400 - never its text
             status = internal_status()

@@ -141,12 +141,16 @@ def _code_set(context: Context) -> str:
 _CODE_NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
-def _code_of_cancel(context: Context) -> str:
+def deadline_is_over(context: Context) -> bool:
+    """Whether a call that was cancelled had run out of its time: its caller cancels when its own clock says so."""
     # None where the caller set no deadline, whatever the stubs say.
     remaining = cast("float | None", context.time_remaining())
-    if remaining is not None and remaining <= _DEADLINE_SLACK:
-        return grpc.StatusCode.DEADLINE_EXCEEDED.name
-    return grpc.StatusCode.CANCELLED.name
+    return remaining is not None and remaining <= _DEADLINE_SLACK
+
+
+def _code_of_cancel(context: Context) -> str:
+    code = grpc.StatusCode.DEADLINE_EXCEEDED if deadline_is_over(context) else grpc.StatusCode.CANCELLED
+    return code.name
 
 
 def _log_crash(method: str, error: Exception) -> None:

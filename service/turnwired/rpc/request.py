@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +21,7 @@ from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import AttachmentRef, Message, Role, ToolCall, ToolResult
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.policy import Policy
+from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.policy.validate import require_valid
@@ -77,7 +78,9 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
     check_model(spec.model, "turn.model", problems)
     _check_policy(spec.policy, "turn.policy", problems)
     problems.raise_if_any()
-    return replace(spec, on_disconnect=on_disconnect, digest=digest_of(turn))
+    # Only a request id asks for it, and of a long history it costs a millisecond.
+    digest = digest_of(turn) if turn.request_id else b""
+    return replace(spec, on_disconnect=on_disconnect, digest=digest)
 
 
 def digest_of(turn: turn_service_pb2.TurnSpec) -> bytes:
@@ -95,7 +98,9 @@ def _refuse_what_is_not_built(turn: turn_service_pb2.TurnSpec, problems: Problem
         problems.refuse("turn.output_format")
     if turn.HasField("parent_run_id"):
         problems.refuse("turn.parent_run_id")
-    if turn.on_busy not in (turn_service_pb2.ON_BUSY_UNSPECIFIED, turn_service_pb2.ON_BUSY_REJECT):
+    if turn.on_busy not in turn_service_pb2.OnBusy.values():
+        problems.add("turn.on_busy", f"has the unknown value {turn.on_busy}")
+    elif turn.on_busy not in (turn_service_pb2.ON_BUSY_UNSPECIFIED, turn_service_pb2.ON_BUSY_REJECT):
         problems.refuse("turn.on_busy", "queueing and appending are")
     refuse_selection(turn.tools, "turn.tools", problems)
     for path in unenforced_paths(turn.policy):
@@ -131,15 +136,24 @@ def check_model(model: ModelSelection | None, path: str, problems: Problems) -> 
     if model is None or model.provider_options_json is None:
         return
     try:
-        options = json.loads(model.provider_options_json)
+        options = json.loads(model.provider_options_json, parse_constant=_refuse_constant)
     except ValueError as error:
         problems.add(f"{path}.provider_options_json", f"is not JSON ({error})")
+        return
+    except RecursionError:
+        problems.add(f"{path}.provider_options_json", "is nested too deeply")
         return
     if not isinstance(options, dict):
         problems.add(f"{path}.provider_options_json", "must be a JSON object")
 
 
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _check_policy(policy: Policy, path: str, problems: Problems) -> None:
+    if policy is NO_POLICY:
+        return
     try:
         require_valid(policy, path)
     except InvalidRequest as error:
@@ -189,11 +203,11 @@ def _check_pairs(message: Message, path: str, open_calls: list[str], problems: P
 
 
 def _extra(items: Iterable[str], known: Iterable[str]) -> list[str]:
-    left = list(known)
+    left = Counter(known)  # a message may hold a hundred thousand of them
     extra: list[str] = []
     for item in items:
-        if item in left:
-            left.remove(item)
+        if left[item]:
+            left[item] -= 1
         else:
             extra.append(item)
     return extra

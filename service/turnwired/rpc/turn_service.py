@@ -18,7 +18,7 @@ from turnwired.engine.service import STREAM_CUT, Engine, ends_with_stream
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
-from turnwired.rpc.interceptor import call_headers
+from turnwired.rpc.interceptor import call_headers, deadline_is_over
 from turnwired.store.port import RunFilter
 
 ANYBODY = Caller()
@@ -61,7 +61,7 @@ class TurnService:
             raise
 
     def _stream_was_cut(self, run_id: str, context: Context) -> None:
-        if _is_over(context.time_remaining()):
+        if deadline_is_over(context):
             self._engine.deadline_reached(run_id)
             return
         self._engine.cancel_if_live(run_id, STREAM_CUT)
@@ -143,7 +143,9 @@ class TurnService:
     async def resolve_policy(
         self, request: turn_service_pb2.ResolvePolicyRequest, context: Context
     ) -> turn_service_pb2.ResolvePolicyResponse:
-        """The policy that a run would get. Sessions add no layer yet, so any session_id gives the same."""
+        """The policy that a run would get. A session has no layer of its own yet: it only has to be there."""
+        if request.HasField("session_id"):
+            await self._engine.require_session(ANYBODY, request.session_id)
         model = read.model(request.model, "model") if request.HasField("model") else None
         layer = read.policy(request.policy if request.HasField("policy") else policy_pb2.Policy(), "policy")
         effective = self._engine.resolve_policy(request.agent_id, model, layer)
@@ -154,7 +156,13 @@ class TurnService:
     async def list_tools(
         self, request: turn_service_pb2.ListToolsRequest, context: Context
     ) -> turn_service_pb2.ListToolsResponse:
-        """The tools that a run would see, by routed name. The page token is the last name of the page before."""
+        """The tools that a run would see, by routed name. The page token is the last name of the page before.
+
+        Each is allowed: permission rules are not enforced yet and refused wherever they are set, and a session has no
+        standing approvals.
+        """
+        if request.HasField("session_id"):
+            await self._engine.require_session(ANYBODY, request.session_id)
         selection = read.tool_selection(request.selection, "selection")
         size = read.page_size(request.page_size, 100, 1000)
         view = await self._engine.list_tools(ANYBODY, request.agent_id, selection)
@@ -162,14 +170,12 @@ class TurnService:
         rest = [tool for tool in tools if tool.ref.routed_name > request.page_token]
         response = turn_service_pb2.ListToolsResponse()
         for tool in rest[:size]:
-            tool_to_pb(tool, response.tools.add())
+            listed = response.tools.add()
+            tool_to_pb(tool, listed)
+            listed.permission = policy_pb2.PERMISSION_ACTION_ALLOW
         if len(rest) > size:
             response.next_page_token = rest[size - 1].ref.routed_name
         if not request.page_token:
             for failure in view.failures:
                 failure_to_pb(failure, response.source_failures.add())
         return response
-
-
-def _is_over(remaining: float | None) -> bool:
-    return remaining is not None and remaining <= 0  # None: the call has no deadline

@@ -166,6 +166,13 @@ class Store(Protocol):
         """At boot, by the only process: every run that is not settled, its epoch raised by one, durably."""
         ...
 
+    async def take_over(self, run_id: str) -> StoredRun | None:
+        """Raise the epoch of one run by one, durably, and return it; None when it is settled or unknown.
+
+        Its execution can append nothing from then on. For a run of this process that failed.
+        """
+        ...
+
     async def ping(self) -> None:
         """Raises StoreUnavailable unless a write would work."""
         ...

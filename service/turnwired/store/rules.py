@@ -98,4 +98,4 @@ def decode_page_token(token: str) -> tuple[int, str]:
         return int(time_ns), run_id
     except (ValueError, binascii.Error) as error:
         violation = FieldViolation("page_token", "is not a token that ListRuns gave out")
-        raise InvalidRequest([violation]) from error
+        raise InvalidRequest([violation], Reason.PAGE_TOKEN_INVALID) from error

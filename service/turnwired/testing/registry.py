@@ -53,6 +53,8 @@ class MemoryRegistry:
             arguments = json.loads(arguments_json or "{}")
         except ValueError:
             return CheckedCall(ref, None, _failure(Reason.TOOL_ARGUMENTS_INVALID, "The arguments are not JSON."))
+        if not isinstance(arguments, dict):
+            return CheckedCall(ref, None, _failure(Reason.TOOL_ARGUMENTS_INVALID, "The arguments are not an object."))
         return CheckedCall(ref, arguments)
 
     async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:

@@ -25,6 +25,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, ResourceLink, Text
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
@@ -283,7 +284,9 @@ def _callables(reference: str, found: object) -> list[Callable[..., object]]:
 def _raised(invocation: ToolInvocation, error: BaseException) -> ToolOutput:
     """The words of an exception go to the model as content; the failure names its type only. Never a traceback."""
     name = type(error).__name__
-    _LOG.info("tool %s raised %s", invocation.native_name, name, exc_info=_LOG.isEnabledFor(logging.DEBUG))
+    _LOG.info("tool %s raised %s", invocation.native_name, name)
+    if _LOG.isEnabledFor(logging.DEBUG):
+        _LOG.debug("%s", where_raised(error))
     failure = _failure(invocation, Reason.TOOL_FAILED, f"the tool raised {name}", code=name)
     words = redact(str(error))
     return ToolOutput((_part(Text(f"{name}: {words}" if words else name)),), is_error=True, failure=failure)

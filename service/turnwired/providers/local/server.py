@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import Any, cast
 
 READY = "listening on "
 
@@ -27,9 +28,10 @@ def main() -> None:
     if not key:
         sys.exit("no key came on standard input; this program is started by turnwire")
 
-    import xllamacpp  # the parsing above must not wait for it
+    import xllamacpp  # here, because the parsing above must not wait for it
 
-    params = xllamacpp.CommonParams()
+    runtime = cast(Any, xllamacpp)  # an extension module without types
+    params = runtime.CommonParams()
     params.model.path = arguments.weights
     params.model_alias = {arguments.name}
     params.n_ctx = arguments.context_tokens
@@ -44,7 +46,7 @@ def main() -> None:
     params.endpoint_slots = False
     params.warmup = False
     params.verbosity = 1
-    server = xllamacpp.Server(params)
+    server = runtime.Server(params)
     sys.stdout.write(f"{READY}{server.listening_address}\n")
     sys.stdout.flush()
     sys.stdin.read()

@@ -18,6 +18,7 @@ import anyio
 
 from turnwired.domain.errors import ToolError, TurnwireError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.faults import where_raised
 from turnwired.tools.mcp.link import Link, Listing, Opener
 from turnwired.tools.result import redact
 
@@ -207,7 +208,9 @@ class Connection:
                 self.failure = self._unavailable(redact(str(error), 400))
             case _:
                 self.failure = self._unavailable(f"{type(error).__name__}: {redact(str(error), 300)}")
-        _LOG.warning("%s", self.failure.message, exc_info=error if _LOG.isEnabledFor(logging.DEBUG) else None)
+        _LOG.warning("%s", self.failure.message)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug("%s", where_raised(error))
         self._failures += 1
         self._back_off()
 

@@ -75,7 +75,6 @@ class _Reader:
                 self.noise += 1
                 if self.noise == 1:
                     _LOG.warning("MCP server %s writes to stdout what is no JSON-RPC message", self._process.name)
-                _LOG.debug("%s stdout: %s", self._process.name, line)
         self.closed.set()
         raise anyio.EndOfStream
 

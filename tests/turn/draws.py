@@ -1,0 +1,77 @@
+"""What the driver of the property tests draws from: items of a provider, faults, bounds. Simple things come first.
+
+Hypothesis prefers what stands first, so the first choices are those that let a run go on.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from turn.machinekit import CANCELLED, failure
+from turn.shadow import WELL_ENDED
+
+from turnwired.domain.failure import Failure, Reason
+from turnwired.domain.generation import (
+    FinishReason,
+    ModelItem,
+    NativeItem,
+    ReasoningChunk,
+    RefusalChunk,
+    ResponseIdentified,
+    TextChunk,
+    ToolArgumentsChunk,
+    ToolCallClosed,
+    ToolCallOpened,
+    UsageReported,
+)
+from turnwired.domain.message import ToolResultStatus
+from turnwired.domain.policy import ToolErrorMode
+from turnwired.domain.usage import Usage
+from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed, Fact
+
+INDEX = st.integers(0, 3)
+TEXT = st.sampled_from(["", " ", "\n", "a", "word ", " é"])
+NAME = st.sampled_from(["look", "write", "slow", "nonsense", ""])
+FRAGMENT = st.sampled_from(["", " ", "{}", '{"a":', "1}", '{"b":2}', "["])
+PROVIDER_ID = st.sampled_from(["", "p", "q"])
+ITEMS: st.SearchStrategy[ModelItem] = st.one_of(
+    st.builds(TextChunk, INDEX, TEXT),
+    st.builds(ReasoningChunk, INDEX, TEXT, st.sampled_from([b"", b"", b"sig"])),
+    st.builds(RefusalChunk, INDEX, TEXT),
+    st.builds(ToolCallOpened, INDEX, PROVIDER_ID, NAME),
+    st.builds(ToolArgumentsChunk, INDEX, FRAGMENT),
+    st.builds(ToolCallClosed, INDEX),
+    st.builds(NativeItem, INDEX, st.just("native"), st.just("{}")),
+    st.builds(UsageReported, st.builds(Usage, st.integers(0, 9), st.integers(0, 9))),
+    st.builds(ResponseIdentified, st.just("r"), st.just("m")),
+)
+WELL = sorted(WELL_ENDED)
+FINISH = st.one_of(*[st.sampled_from(WELL)] * 4, st.sampled_from(sorted(FinishReason)))
+TOOL = st.sampled_from(["look", "look", "write", "slow", "nonsense"])
+STATUSES = st.sampled_from(
+    [ToolResultStatus.OK, ToolResultStatus.OK, ToolResultStatus.ERROR, ToolResultStatus.OUTCOME_UNKNOWN]
+)
+FAULTS: st.SearchStrategy[Failure] = st.builds(
+    lambda reason, retryable, retry_after: failure(reason, retryable=retryable, retry_after=retry_after),
+    st.sampled_from([Reason.PROVIDER_UNAVAILABLE, Reason.PROVIDER_RATE_LIMITED, Reason.CONTEXT_OVERFLOW]),
+    st.sampled_from([True, True, True, False]),
+    st.sampled_from([None, None, None, 3.0, 120.0, 121.0]),
+)
+PROBLEMS = st.sampled_from([None, None, None, Reason.TOOL_ARGUMENTS_INVALID, Reason.TOOL_DENIED])
+STOPS: st.SearchStrategy[Fact] = st.sampled_from(
+    [
+        CancelRequested(CANCELLED),
+        DeadlineReached("timeout.run", 5.0),
+        DriverFailed(failure(Reason.INTERNAL)),
+    ]
+)
+PATIENCE = st.sampled_from([60, 20, 8, 0])
+"""Facts before somebody stops the run, or the provider fails for good or breaks off."""
+CONFIGURATIONS = st.fixed_dictionaries(
+    {
+        "max_steps": st.sampled_from([3, 2, 4, 1]),
+        "max_tool_calls": st.sampled_from([12, 9, 5, 3, 1]),
+        "max_parallel_calls": st.sampled_from([2, 1, 3]),
+        "max_attempts": st.sampled_from([3, 2, 1]),
+        "error_mode": st.sampled_from([ToolErrorMode.RECOVER, ToolErrorMode.RECOVER, ToolErrorMode.ABORT]),
+    }
+)

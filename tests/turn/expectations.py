@@ -1,0 +1,101 @@
+"""What the end of an answer, of a run or of a process must lead to, told by the shadow's books alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from turn.machinekit import RUN_ID, assert_well_formed, failure
+from turn.shadow import IterationBook, Shadow
+
+from turnwired.domain.event import IterationFinished, PartFinished, RunFinished, ToolCallFinished
+from turnwired.domain.failure import Reason
+from turnwired.domain.generation import FinishReason
+from turnwired.domain.message import Message, Reasoning, Role, Text, ToolCall, ToolResultStatus
+from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.policy import ToolErrorMode
+from turnwired.domain.trace import IterationTrace, ToolCallTrace
+from turnwired.turn.recovery import closing_step
+from turnwired.turn.trace import TraceFold, trace_of
+
+
+def expected_kinds(
+    shadow: Shadow, reason: FinishReason | None, book: IterationBook, *, said_text: bool, refused: bool
+) -> set[OutcomeKind | None]:
+    """What the end of an answer may lead to; None: the run goes on."""
+    calls = book.calls
+    abort = shadow.bounds.error_mode is ToolErrorMode.ABORT
+    match reason:
+        case None | FinishReason.EOF:
+            return {OutcomeKind.PROVIDER_EOF}
+        case FinishReason.ERROR | FinishReason.ABORTED:
+            return {OutcomeKind.ERRORED}
+        case FinishReason.REFUSAL | FinishReason.CONTENT_FILTER:
+            return {OutcomeKind.REFUSED}
+        case FinishReason.CONTEXT_LIMIT:
+            return {OutcomeKind.OUTPUT_LIMIT}
+        case FinishReason.OUTPUT_LIMIT:
+            return {OutcomeKind.OUTPUT_LIMIT, None} if calls else {OutcomeKind.OUTPUT_LIMIT}
+        case _ if calls:
+            return {None, OutcomeKind.MAX_STEPS, *([OutcomeKind.ERRORED] if abort else [])}
+        case FinishReason.PAUSE if book.output:
+            return {None, OutcomeKind.MAX_STEPS}
+        case _ if refused:
+            return {OutcomeKind.REFUSED}
+        case _ if said_text:
+            return {OutcomeKind.ANSWERED}
+        case FinishReason.TOOL_CALLS:
+            return {OutcomeKind.ERRORED}
+        case _:
+            return {OutcomeKind.TOOL_ONLY if shadow.calls else OutcomeKind.ERRORED}
+
+
+def check_trace(shadow: Shadow, fold: TraceFold) -> None:
+    """The trace is the same however it is folded, and tells of every iteration and call."""
+    trace = trace_of(shadow.log)
+    assert trace == fold.trace(), "folding as it goes and folding the log differ"
+    entries = [entry.entry for entry in trace.entries]
+    assert sum(isinstance(entry, IterationTrace) for entry in entries) == len(shadow.iterations)
+    traced = [entry for entry in entries if isinstance(entry, ToolCallTrace)]
+    assert {entry.call.call_id: entry.status for entry in traced} == {
+        call_id: call.result.status for call_id, call in shadow.calls.items() if call.result
+    }
+
+
+def check_recovery(shadow: Shadow, messages: tuple[Message, ...]) -> None:
+    """The history that recovery finds in the log is the one the machine kept."""
+    log = shadow.log
+    fault = failure(Reason.SERVER_RESTARTED)
+    whole = closing_step(RUN_ID, "agent", None, log, fault)
+    assert whole.events == ()
+    assert [simple(message) for message in whole.messages] == [simple(message) for message in messages]
+
+
+def check_crash(shadow: Shadow) -> None:
+    """Recovery closes the log of this moment: what is open is closed, nothing else is touched."""
+    closing = closing_step(RUN_ID, "agent", None, shadow.log, failure(Reason.SERVER_RESTARTED))
+    events = [emitted.event for emitted in closing.events]
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].outcome.kind is OutcomeKind.ERRORED
+    results = {event.result.call_id: event.result for event in events if isinstance(event, ToolCallFinished)}
+    assert list(results) == [call_id for call_id, call in shadow.calls.items() if call.result is None]
+    for call_id, result in results.items():
+        running = shadow.calls[call_id].executing
+        assert result.status is (ToolResultStatus.OUTCOME_UNKNOWN if running else ToolResultStatus.NOT_EXECUTED)
+    parts = {event.part.part_id: event.part.content for event in events if isinstance(event, PartFinished)}
+    assert set(parts) == set(shadow.parts) - shadow.finished_parts, "recovery leaves a part open"
+    for part_id, content in parts.items():
+        assert isinstance(content, Text | Reasoning)
+        assert content.text == "".join(shadow.parts[part_id])
+    open_iteration = bool(shadow.iterations) and shadow.now.finish is None
+    assert any(isinstance(event, IterationFinished) for event in events) == open_iteration
+    assert_well_formed(closing.messages)
+    assert [simple(message) for message in closing.messages[: len(shadow.sent)]] == [simple(m) for m in shadow.sent]
+
+
+def simple(message: Message) -> tuple[Role, str, list[Any]]:
+    """A message without what the log does not hold: ids of result parts, and the tool that the registry named."""
+    contents: list[Any] = []
+    for part in message.parts:
+        content = part.content
+        contents.append((content.call_id, content.arguments_json) if isinstance(content, ToolCall) else content)
+    return message.role, message.message_id, contents
