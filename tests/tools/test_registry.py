@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
+import anyio
 import pytest
 from tools.kit import FakeToolset, described, view_of
 
@@ -12,7 +14,7 @@ from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import ToolSelection, ToolSource
+from turnwired.domain.tool import Tool, ToolSelection, ToolSource
 from turnwired.tools.naming import routed_name
 from turnwired.tools.registry import Registry, Source
 
@@ -215,3 +217,23 @@ async def test_a_view_is_fixed_while_its_source_changes() -> None:
     after = await registry.view(ToolSelection(), Caller())
     assert [tool.ref.routed_name for tool in before.tools] == ["old"]
     assert [tool.ref.routed_name for tool in after.tools] == ["new"]
+
+
+class _Late(FakeToolset):
+    """A source that is known only after others have been given up."""
+
+    async def tools(self) -> Sequence[Tool]:
+        await anyio.sleep(0.2)
+        return self.listed
+
+
+@pytest.mark.requirement("TOOL-5")
+async def test_a_required_source_is_waited_for_longer_than_one_that_may_be_missing() -> None:
+    sources = [
+        Source(_Late("required", [described("needed")]), required=True),
+        Source(_Late("optional", [described("spare")])),
+    ]
+    registry = Registry(sources, discovery_timeout=0.05, required_timeout=10.0)
+    view = await registry.view(ToolSelection(), Caller())
+    assert [tool.ref.routed_name for tool in view.tools] == ["needed"]
+    assert [failure.origin for failure in view.failures] == ["optional"]

@@ -8,16 +8,19 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 
 from turnwired import __version__
 from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, TurnwireError
+
+if TYPE_CHECKING:
+    from turnwired.config.model import Config
 
 # The processes that we start exec at once, and what gRPC would say about forking is no news to anybody.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
@@ -108,12 +111,11 @@ def serve(
 
 async def _serve(config_path: Path | None, listen: str | None) -> None:
     from turnwired.app import running
-    from turnwired.config.load import load_config
 
     environ = dict(os.environ)
     if listen is not None:
         environ["TURNWIRE_SERVER__LISTEN"] = listen
-    config = load_config(config_path, environ)
+    config = _configuration(config_path, environ)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -243,6 +245,17 @@ def _quiet() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
+def _configuration(path: Path | None, environ: Mapping[str, str]) -> Config:
+    """The configuration, whose Python tools may stand in modules beside its file. Installed packages come first."""
+    from turnwired.config.load import load_config
+
+    config = load_config(path, environ)
+    directory = str(Path(config.source).resolve().parent)
+    if config.tools.python and directory not in sys.path:
+        sys.path.append(directory)
+    return config
+
+
 @asynccontextmanager
 async def _address(config_path: Path | None, server: str | None, *, stores: bool) -> AsyncIterator[str]:
     """The given server, or a private one in this process: same code, same wire, a free loopback port.
@@ -253,10 +266,9 @@ async def _address(config_path: Path | None, server: str | None, *, stores: bool
         yield server
         return
     from turnwired.app import running
-    from turnwired.config.load import load_config
     from turnwired.config.model import MEMORY
 
-    config = load_config(config_path, os.environ)
+    config = _configuration(config_path, os.environ)
     changes: dict[str, Any] = {"server": config.server.model_copy(update={"listen": "127.0.0.1:0"})}
     if not stores:
         changes["store"] = config.store.model_copy(update={"path": MEMORY})

@@ -65,11 +65,14 @@ class Registry:
     """A ``ToolRegistry`` over the sources of a deployment.
 
     The order of ``sources`` is the order of tools, and says who keeps a name that two of them claim.
-    ``discovery_timeout`` (seconds) bounds how long a view waits for sources that are still being discovered.
+    ``discovery_timeout`` (seconds) bounds how long a view waits for sources that are still being discovered, and
+    ``required_timeout`` how long for those without which there is no run. The first start of an MCP server on a busy
+    machine takes longer than the former.
     """
 
     sources: Sequence[Source]
     discovery_timeout: float = 10.0
+    required_timeout: float = 60.0
     close_timeout: float = 12.0
     _catalog: _Catalog | None = None
 
@@ -105,10 +108,17 @@ class Registry:
         if scope.cancelled_caught:
             _LOG.warning("tool sources did not stop within %s s", self.close_timeout)
 
+    def _patience(self, source: Source) -> float:
+        return max(self.discovery_timeout, self.required_timeout) if source.required else self.discovery_timeout
+
     async def _snapshots(self) -> tuple[_Snapshot, ...]:
         found: list[_Snapshot | None] = [None] * len(self.sources)
 
-        async def ask(index: int, toolset: Toolset) -> None:
+        async def ask(index: int, source: Source) -> None:
+            with anyio.move_on_after(self._patience(source)):
+                await look(index, source.toolset)
+
+        async def look(index: int, toolset: Toolset) -> None:
             try:
                 tools = await toolset.tools()
             except ToolError as error:
@@ -127,10 +137,9 @@ class Registry:
                 usable=failure is None or bool(tools),
             )
 
-        with anyio.move_on_after(self.discovery_timeout):
-            async with anyio.create_task_group() as group:
-                for index, source in enumerate(self.sources):
-                    group.start_soon(ask, index, source.toolset)
+        async with anyio.create_task_group() as group:
+            for index, source in enumerate(self.sources):
+                group.start_soon(ask, index, source)
         return tuple(
             snapshot
             if snapshot is not None
@@ -138,7 +147,7 @@ class Registry:
                 failures=(
                     _unavailable(
                         source.toolset,
-                        f"its tools were not known within {self.discovery_timeout:g} s; it goes on trying",
+                        f"its tools were not known within {self._patience(source):g} s; it goes on trying",
                     ),
                 ),
                 usable=False,
