@@ -1218,11 +1218,15 @@ class ListToolsResponse(_message.Message):
 
     @_builtins.property
     def collisions(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.ToolCollision]:
-        """All name collisions; on the first page only."""
+        """All name collisions of tools that their sources offer; on the first page
+        only.
+        """
 
     @_builtins.property
     def source_failures(self) -> _containers.RepeatedCompositeFieldContainer[_outcome_pb2.Failure]:
-        """Sources that could not be asked; on the first page only."""
+        """Sources and tools that are left out, and why, and patterns of the selection
+        that no tool matches; on the first page only.
+        """
 
     def __init__(
         self,
