@@ -56,7 +56,7 @@ from turnwired.turn.facts import (
     ToolResolved,
 )
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.trace import trace_of
+from turnwired.turn.trace import bounded, trace_of
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,8 @@ E = TypeVar("E", CallModel, RunTool, Wait)
 MODEL = "model"
 """Key of the model call's or retry wait's task; tool calls have their call ids."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
+MAX_RESULT_BYTES = 3 << 20
+"""Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
 UNWIND_SECONDS = 2.0
 """How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
 
@@ -124,10 +126,11 @@ class Execution:
 
     def trace(self) -> RunTrace:
         """What the run did so far."""
-        return trace_of(self._milestones)
+        return bounded(trace_of(self._milestones))
 
     def _deadline_reached(self, limit: float) -> None:
-        self.feed(DeadlineReached("timeout.run", limit))
+        elapsed = (now_ns() - self._run.create_time_ns) / 1e9
+        self.feed(DeadlineReached("timeout.run", limit, elapsed))
 
     @property
     def run_state(self) -> Run:
@@ -198,7 +201,7 @@ class Execution:
                 if event.message is not None:
                     event = replace(event, message=replace(event.message, create_time_ns=time_ns))
                 if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
-                    event = replace(event, trace=trace_of(self._milestones))
+                    event = replace(event, trace=bounded(trace_of(self._milestones)))
                 self._run = replace(
                     self._run,
                     state=RunState.SETTLED,
@@ -351,9 +354,14 @@ class Execution:
             headers=prepared.telemetry.headers_for_tool(call_id),
             on_progress=lambda done, total, text: self.feed(ToolProgress(call_id, done, total, text)),
         )
+        longest = min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
-            result = await view.execute(effect.routed_name, invocation, prepared.bounds.max_result_bytes)
+            result = await view.execute(
+                effect.routed_name,
+                invocation,
+                min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES),
+            )
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
 
     async def _wait(self, effect: Wait) -> None:
