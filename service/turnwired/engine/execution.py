@@ -357,11 +357,7 @@ class Execution:
         longest = min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
-            result = await view.execute(
-                effect.routed_name,
-                invocation,
-                min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES),
-            )
+            result = await view.execute(effect.routed_name, invocation, longest)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
 
     async def _wait(self, effect: Wait) -> None:
