@@ -193,7 +193,7 @@ async def _run(
 
 @app.command()
 def tools(config: ConfigOption = None, server: ServerOption = None, agent: AgentOption = "") -> None:
-    """List the tools that an agent sees, and the sources that cannot be used."""
+    """List the tools that an agent sees, and what is left out and why."""
     _quiet()
     try:
         run_loop(_tools(config, server, agent))
@@ -202,17 +202,20 @@ def tools(config: ConfigOption = None, server: ServerOption = None, agent: Agent
 
 
 async def _tools(config: Path | None, server: str | None, agent: str) -> None:
-    from turnwired.cli.tables import tool_table
+    from turnwired.cli.render import seen
+    from turnwired.cli.tables import collision_words, tool_table
     from turnwired.rpc.client import Client
 
     async with _address(config, server, stores=False) as address, Client(address) as client:
-        found, failures = await client.list_tools(agent)
-    if found:
-        console.print(tool_table(found))
+        listing = await client.list_tools(agent)
+    if listing.tools:
+        console.print(tool_table(listing.tools))
     else:
         console.print("no tools; add Python functions under tools.python or MCP servers under mcp_servers")
-    for failure in failures:
-        errors.print(f"not available: {failure.message}", soft_wrap=True, markup=False)
+    left_out = [failure.message for failure in listing.failures]
+    left_out += [words for collision in listing.collisions for words in collision_words(collision)]
+    for words in left_out:
+        errors.print(f"not available: {seen(words)}", soft_wrap=True, markup=False)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from turnwired.codec.message import message_to_pb
 from turnwired.codec.policy import effective_policy_to_pb
 from turnwired.codec.run import run_to_pb
 from turnwired.codec.trace import trace_to_pb
-from turnwired.codec.values import failure_to_pb, tool_to_pb
+from turnwired.codec.values import failure_to_pb, tool_collision_to_pb, tool_to_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.run import Caller, Cursor, OnDisconnect
@@ -187,6 +187,8 @@ class TurnService:
         if len(rest) > size:
             response.next_page_token = rest[size - 1].ref.routed_name
         if not request.page_token:
+            for collision in view.collisions:
+                tool_collision_to_pb(collision, response.collisions.add())
             for failure in view.failures:
                 failure_to_pb(failure, response.source_failures.add())
         return response
