@@ -22,5 +22,7 @@ REQUIREMENTS: dict[str, str] = {
     "ENGINE-18": "A stored log that cannot be read keeps neither the server nor another run from going on.",
     "ENGINE-19": "A tool choice that the run cannot keep is never ignored: it ends the run before any model call.",
     "ENGINE-20": "Whatever models, tools, stores, callers and crashes do: log, history and requests stay well-formed.",
+    "ENGINE-21": "An answer of a model that does not end is ended; its beginning is kept.",
+    "ENGINE-22": "Frames keep to their size, live and stored, however large the rows of the log became.",
     "ENGINE-15": "More runs than the server takes are refused with a delay, and none of them is stored.",
 }

@@ -26,7 +26,7 @@ from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.generation import ResponseIdentified
+from turnwired.domain.generation import ReasoningChunk, ResponseIdentified, TextChunk, ToolArgumentsChunk
 from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState, TurnSpec
@@ -65,6 +65,9 @@ E = TypeVar("E", CallModel, RunTool, Wait)
 MODEL = "model"
 """Key of the model call's or retry wait's task; tool calls have their call ids."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
+MAX_ANSWER_CHARACTERS = 3 << 20
+"""Most that one answer of a model may say, several times what the largest models can. A provider that goes on without
+an end would fill the memory, and every event has to fit into a message of gRPC (4 MiB by default)."""
 UNWIND_SECONDS = 2.0
 """How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
 
@@ -99,6 +102,7 @@ class Execution:
         self._work: dict[str, anyio.TaskHandle[None]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._overdue: asyncio.Task[None] | None = None
         self._milestones: list[LoggedEvent] = []
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -127,7 +131,11 @@ class Execution:
         return trace_of(self._milestones)
 
     def _deadline_reached(self, limit: float) -> None:
-        self.feed(DeadlineReached("timeout.run", limit))
+        # A timer fires outside of any task, and what the fact leads to may need to start one.
+        self._overdue = asyncio.get_running_loop().create_task(self._feed(DeadlineReached("timeout.run", limit)))
+
+    async def _feed(self, fact: Fact) -> None:
+        self.feed(fact)
 
     @property
     def run_state(self) -> Run:
@@ -276,7 +284,7 @@ class Execution:
         iteration, attempt = effect.iteration, effect.attempt
         started = time.monotonic_ns()
         first: int | None = None
-        reads = 0
+        reads = said = 0
         failure: Failure | None = None
         try:
             provider, request = self._request(effect)
@@ -287,8 +295,15 @@ class Execution:
                         first = time.monotonic_ns() - started
                         telemetry.output_began(iteration)
                     for item in items:
-                        if type(item) is ResponseIdentified:
+                        kind = type(item)
+                        if kind is TextChunk or kind is ReasoningChunk:
+                            said += len(item.text)
+                        elif kind is ToolArgumentsChunk:
+                            said += len(item.fragment)
+                        elif kind is ResponseIdentified:
                             telemetry.response_identified(iteration, item.response_id, item.model)
+                    if said > MAX_ANSWER_CHARACTERS:
+                        raise ProviderError(_too_long())
                     self.feed(ModelProduced(iteration, attempt, tuple(items)))
                     if self._log.backlogged:
                         await self._log.drained()
@@ -368,6 +383,15 @@ class Execution:
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
             )
         )
+
+
+def _too_long() -> Failure:
+    return Failure(
+        FailurePhase.MODEL,
+        Reason.PROVIDER_PROTOCOL_ERROR,
+        f"The provider's answer does not end: it has more than {MAX_ANSWER_CHARACTERS} characters. What it said until "
+        "then is kept; set output.max_output_tokens if the provider keeps to it.",
+    )
 
 
 def _running(work: anyio.TaskHandle[None]) -> bool:
