@@ -138,7 +138,8 @@ async def send_stored(
 
 def _framed(rows: Sequence[LogRow], after: int, level: Visibility) -> Iterator[tuple[list[bytes], int]]:
     """The records after a sequence that a stream of ``level`` carries, a frame's worth at a time, each with the
-    sequence through which it is all. Rows may be larger than a frame: a slow store makes them so."""
+    sequence through which it is all. Rows may be larger than a frame: a slow store makes them so.
+    """
     records: list[bytes] = []
     size = 0
     through = after
