@@ -344,6 +344,22 @@ async def test_the_time_limit_of_the_run_ends_it_and_names_itself() -> None:
     assert reader.finished.outcome.limit_trip.policy_path == "timeout.run"
 
 
+@pytest.mark.requirement("ENGINE-12")
+def test_the_time_limit_of_the_run_holds_in_a_plain_event_loop() -> None:
+    """The loop of the tests has what a timer's callback in production does not: a library to start tasks with."""
+
+    async def hang(invocation: ToolInvocation) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def main() -> Reader:
+        async with world([calls(("hang", "{}"))], {"hang": hang}) as w:
+            return await w.run(policy=Policy(timeout=TimeoutPolicy(run=1.0)))
+
+    reader = asyncio.run(main())
+    assert reader.finished.outcome.kind is OutcomeKind.BUDGET_EXCEEDED
+
+
 @pytest.mark.requirement("ENGINE-1")
 async def test_the_step_bound_of_the_request_holds() -> None:
     async with world([calls(("ok", "{}"))] * 3, {"ok": ok}) as w:

@@ -26,7 +26,7 @@ from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.generation import ResponseIdentified
+from turnwired.domain.generation import ReasoningChunk, ResponseIdentified, TextChunk, ToolArgumentsChunk
 from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState, TurnSpec
@@ -67,6 +67,9 @@ MODEL = "model"
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
+MAX_ANSWER_CHARACTERS = 3 << 20
+"""Most that one answer of a model may say, several times what the largest models can. A provider that goes on without
+an end would fill the memory, and every event has to fit into a message of gRPC (4 MiB by default)."""
 UNWIND_SECONDS = 2.0
 """How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
 
@@ -101,6 +104,7 @@ class Execution:
         self._work: dict[str, anyio.TaskHandle[None]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._overdue: asyncio.Task[None] | None = None
         self._milestones: list[LoggedEvent] = []
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -129,8 +133,13 @@ class Execution:
         return bounded(trace_of(self._milestones))
 
     def _deadline_reached(self, limit: float) -> None:
+        # A timer fires outside of any task, and what the fact leads to may need to start one.
         elapsed = (now_ns() - self._run.create_time_ns) / 1e9
-        self.feed(DeadlineReached("timeout.run", limit, elapsed))
+        fact = DeadlineReached("timeout.run", limit, elapsed)
+        self._overdue = asyncio.get_running_loop().create_task(self._feed(fact))
+
+    async def _feed(self, fact: Fact) -> None:
+        self.feed(fact)
 
     @property
     def run_state(self) -> Run:
@@ -281,7 +290,7 @@ class Execution:
         iteration, attempt = effect.iteration, effect.attempt
         started = time.monotonic_ns()
         first: int | None = None
-        reads = 0
+        reads = said = 0
         failure: Failure | None = None
         try:
             provider, request = self._request(effect)
@@ -292,8 +301,15 @@ class Execution:
                         first = time.monotonic_ns() - started
                         telemetry.output_began(iteration)
                     for item in items:
-                        if type(item) is ResponseIdentified:
+                        kind = type(item)
+                        if kind is TextChunk or kind is ReasoningChunk:
+                            said += len(item.text)
+                        elif kind is ToolArgumentsChunk:
+                            said += len(item.fragment)
+                        elif kind is ResponseIdentified:
                             telemetry.response_identified(iteration, item.response_id, item.model)
+                    if said > MAX_ANSWER_CHARACTERS:
+                        raise ProviderError(_too_long())
                     self.feed(ModelProduced(iteration, attempt, tuple(items)))
                     if self._log.backlogged:
                         await self._log.drained()
@@ -374,6 +390,15 @@ class Execution:
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
             )
         )
+
+
+def _too_long() -> Failure:
+    return Failure(
+        FailurePhase.MODEL,
+        Reason.PROVIDER_PROTOCOL_ERROR,
+        f"The provider's answer does not end: it has more than {MAX_ANSWER_CHARACTERS} characters. What it said until "
+        "then is kept; set output.max_output_tokens if the provider keeps to it.",
+    )
 
 
 def _running(work: anyio.TaskHandle[None]) -> bool:
