@@ -10,36 +10,33 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import anyio
 import anyio.abc
 
 from turnwired.codec.frame import Visibility
-from turnwired.codec.message import encode_message
 from turnwired.codec.run import encode_run
-from turnwired.context.prompt import Prompt
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ReasoningChunk, ResponseIdentified, TextChunk, ToolArgumentsChunk
-from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.run import Run, RunState, TurnSpec
+from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, sum_cost, sum_usage
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.ports import Wiring
-from turnwired.policy.bounds import Bounds
+from turnwired.engine.prepared import Prepared
+from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
-from turnwired.store.port import Settlement, StoredMessage
-from turnwired.telemetry.port import RunTelemetry
-from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
+from turnwired.store.port import Settlement
+from turnwired.tools.port import CheckedCall, ToolInvocation
 from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
 from turnwired.turn.facts import (
     Begin,
@@ -72,21 +69,6 @@ MAX_ANSWER_CHARACTERS = 3 << 20
 an end would fill the memory, and every event has to fit into a message of gRPC (4 MiB by default)."""
 UNWIND_SECONDS = 2.0
 """How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What a run needs beside its machine. ``provider`` is None when preparation failed with ``failure``."""
-
-    spec: TurnSpec
-    run: Run
-    bounds: Bounds
-    view: ToolView | None
-    provider: ModelProvider | None
-    prompt: Prompt | None
-    telemetry: RunTelemetry
-    failure: Failure | None = None
-    provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 class Execution:
@@ -301,12 +283,11 @@ class Execution:
                         first = time.monotonic_ns() - started
                         telemetry.output_began(iteration)
                     for item in items:
-                        kind = type(item)
-                        if kind is TextChunk or kind is ReasoningChunk:
+                        if isinstance(item, TextChunk | ReasoningChunk):
                             said += len(item.text)
-                        elif kind is ToolArgumentsChunk:
+                        elif isinstance(item, ToolArgumentsChunk):
                             said += len(item.fragment)
-                        elif kind is ResponseIdentified:
+                        elif isinstance(item, ResponseIdentified):
                             telemetry.response_identified(iteration, item.response_id, item.model)
                     if said > MAX_ANSWER_CHARACTERS:
                         raise ProviderError(_too_long())
@@ -403,19 +384,3 @@ def _too_long() -> Failure:
 
 def _running(work: anyio.TaskHandle[None]) -> bool:
     return work.status in _RUNNING
-
-
-def stored_messages(
-    session_id: str | None, messages: Sequence[Message], create_time_ns: int
-) -> tuple[StoredMessage, ...]:
-    """Messages as the store keeps them for a session, stamped; without a session none are kept."""
-    if session_id is None:
-        return ()
-    return tuple(_stored_message(message, create_time_ns) for message in messages)
-
-
-def _stored_message(message: Message, create_time_ns: int) -> StoredMessage:
-    stamped = replace(message, create_time_ns=message.create_time_ns or create_time_ns)
-    return StoredMessage(
-        stamped.message_id, stamped.role.value, encode_message(stamped), stamped.run_id, stamped.create_time_ns
-    )

@@ -21,8 +21,8 @@ from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import NO_POLICY, EffectivePolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
-from turnwired.engine.execution import Prepared
 from turnwired.engine.ports import Wiring
+from turnwired.engine.prepared import Prepared
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.providers.port import ModelProvider

@@ -17,8 +17,8 @@ from turnwired.domain.errors import CodecError, Fenced, StoreError
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
-from turnwired.engine.execution import stored_messages
 from turnwired.engine.log import RunLog, now_ns
+from turnwired.engine.stored import stored_messages
 from turnwired.store.port import Settlement, Store, StoredRun
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold, bounded

@@ -25,13 +25,14 @@ from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
-from turnwired.engine.execution import Execution, stored_messages
+from turnwired.engine.execution import Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
 from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
+from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import ProviderInfo
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
