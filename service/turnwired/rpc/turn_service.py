@@ -50,6 +50,7 @@ class TurnService:
 
     async def run_turn(self, request: turn_service_pb2.RunTurnRequest, context: Context) -> None:
         """Start the run, or attach to the one that the request id names, and follow it."""
+        limit = context.time_remaining()
         asked = read.disconnect(request.on_disconnect)
         after = read.cursor(request.after)
         level = read.stream_detail(request.stream_detail)
@@ -60,7 +61,7 @@ class TurnService:
             await self._follow(accepted.run_id, after, level, context)
         except asyncio.CancelledError:
             if ends_with_stream(spec) and not accepted.existing:
-                self._stream_was_cut(accepted.run_id, context)
+                self._stream_was_cut(accepted.run_id, context, limit)
             raise
 
     async def _follow(self, run_id: str, after: Cursor, level: Visibility, context: Context) -> None:
@@ -70,9 +71,9 @@ class TurnService:
             # A write that finds the call ended says so before gRPC cancels us: it is the same thing.
             raise asyncio.CancelledError from error
 
-    def _stream_was_cut(self, run_id: str, context: Context) -> None:
+    def _stream_was_cut(self, run_id: str, context: Context, limit: float) -> None:
         if deadline_is_over(context):
-            self._engine.deadline_reached(run_id)
+            self._engine.deadline_reached(run_id, limit)
             return
         self._engine.cancel_if_live(run_id, STREAM_CUT)
 
