@@ -15,9 +15,10 @@ from turnwired.domain.errors import Unavailable
 from turnwired.domain.event import Event, IterationStarted, RunFinished, TextDelta, ToolCallExecuting, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResultStatus
-from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.policy import LoopPolicy, Policy, TimeoutPolicy
 from turnwired.domain.run import Cursor, Run, RunState, TurnSpec
+from turnwired.domain.trace import ToolCallTrace
 from turnwired.engine import log as engine_log
 from turnwired.engine import recovery as engine_recovery
 from turnwired.store.port import LogRow, NewRun, RunFilter
@@ -343,6 +344,22 @@ async def test_the_time_limit_of_the_run_ends_it_and_names_itself() -> None:
     assert reader.finished.outcome.limit_trip.policy_path == "timeout.run"
 
 
+@pytest.mark.requirement("ENGINE-12")
+def test_the_time_limit_of_the_run_holds_in_a_plain_event_loop() -> None:
+    """The loop of the tests has what a timer's callback in production does not: a library to start tasks with."""
+
+    async def hang(invocation: ToolInvocation) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def main() -> Reader:
+        async with world([calls(("hang", "{}"))], {"hang": hang}) as w:
+            return await w.run(policy=Policy(timeout=TimeoutPolicy(run=1.0)))
+
+    reader = asyncio.run(main())
+    assert reader.finished.outcome.kind is OutcomeKind.BUDGET_EXCEEDED
+
+
 @pytest.mark.requirement("ENGINE-1")
 async def test_the_step_bound_of_the_request_holds() -> None:
     async with world([calls(("ok", "{}"))] * 3, {"ok": ok}) as w:
@@ -387,3 +404,33 @@ async def test_a_caller_that_leaves_while_its_turn_is_accepted_leaves_no_run_wit
         await w.follow(runs[0].run_id, reader)
     kind = OutcomeKind.ABORTED if session_id is None else OutcomeKind.ANSWERED
     assert reader.finished.outcome.kind is kind
+
+
+@pytest.mark.requirement("ENGINE-21")
+async def test_a_trace_too_large_for_a_message_is_cut_to_fit_and_says_so() -> None:
+    async def large(invocation: ToolInvocation) -> str:
+        return "x" * 60_000
+
+    script = [calls(*[("large", "{}")] * 60), answer("done")]
+    async with world(script, {"large": large}) as w:
+        run_id, reader, task = await w.start(include_trace=True)
+        await task
+        read = await w.engine.get_trace(CALLER, run_id)
+    whole = [event for event in reader.of(ToolCallFinished) if isinstance(event, ToolCallFinished)]
+    assert all(event.result.original_size_bytes is None for event in whole)
+    for trace in (reader.finished.trace, read):
+        assert trace is not None
+        results = [item.entry.result for item in trace.entries if isinstance(item.entry, ToolCallTrace)]
+        assert len(results) == 60
+        assert all(result is not None and result.original_size_bytes == 60_000 for result in results)
+    assert max(frame.ByteSize() for frame in reader.frames) < 4 << 20
+
+
+@pytest.mark.requirement("ENGINE-22")
+async def test_what_a_run_goes_without_is_a_notice_in_its_log() -> None:
+    gone = Failure(FailurePhase.TRANSPORT, Reason.MCP_UNAVAILABLE, "The server 'time' is down.", origin="time")
+    async with world([answer("done")]) as w:
+        w.registry.failures = (gone,)
+        reader = await w.run()
+    assert reader.kinds()[:3] == ["RunStarted", "Notice", "IterationStarted"]
+    assert reader.of(Notice) == [Notice(gone.reason, gone.message, {"origin": "time"})]

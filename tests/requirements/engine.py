@@ -23,5 +23,9 @@ REQUIREMENTS: dict[str, str] = {
     "ENGINE-19": "A tool choice that the run cannot keep is never ignored: it ends the run before any model call.",
     "ENGINE-30": "Whatever models, tools, stores, callers and crashes do, the invariants of the log and history hold.",
     "ENGINE-20": "A run that could not be stored is settled when the store is back, in a new epoch.",
+    "ENGINE-21": "A trace that would not fit a message is cut until it does, and the cut results say so.",
+    "ENGINE-22": "Tools and sources that a run goes without are notices in its log.",
+    "ENGINE-31": "An answer of a model that does not end is ended; its beginning is kept.",
+    "ENGINE-32": "Frames keep to their size, live and stored, however large the rows of the log became.",
     "ENGINE-15": "More runs than the server takes are refused with a delay, and none of them is stored.",
 }

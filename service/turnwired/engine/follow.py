@@ -7,7 +7,7 @@ wire. A reader that falls behind the records kept in memory reads the store, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from turnwired.codec.frame import Visibility, frame, split_records
@@ -15,7 +15,7 @@ from turnwired.domain.errors import FieldViolation, InvalidRequest, Unavailable
 from turnwired.domain.failure import Reason
 from turnwired.domain.run import Cursor
 from turnwired.engine.log import RunLog
-from turnwired.store.port import Store
+from turnwired.store.port import LogRow, Store
 
 FRAME_BYTES = 1 << 20
 """Most bytes of events in one frame; gRPC refuses messages over 4 MiB by default."""
@@ -129,19 +129,38 @@ async def send_stored(
         rows = await store.read_rows(run_id, sequence, FRAME_BYTES)
         if not rows:
             break
-        records: list[bytes] = []
-        for row in rows:
-            if level is Visibility.DELTA and row.first_sequence > sequence:
-                records.append(row.body)
-            else:
-                after = sequence
-                records.extend(
-                    record.data
-                    for record in split_records(row.body)
-                    if record.sequence > after and record.visibility <= level
-                )
-            sequence = row.last_sequence
-        place.sequence = sequence
-        rewind, place.rewind = place.rewind, None
-        if records or rewind is not None:
-            await send(frame(records, place.epoch, sequence, max(last, sequence), rewind))
+        for records, through in _framed(rows, sequence, level):
+            sequence = place.sequence = through
+            rewind, place.rewind = place.rewind, None
+            if records or rewind is not None:
+                await send(frame(records, place.epoch, sequence, max(last, sequence), rewind))
+
+
+def _framed(rows: Sequence[LogRow], after: int, level: Visibility) -> Iterator[tuple[list[bytes], int]]:
+    """The records after a sequence that a stream of ``level`` carries, a frame's worth at a time, each with the
+    sequence through which it is all. Rows may be larger than a frame: a slow store makes them so.
+    """
+    records: list[bytes] = []
+    size = 0
+    through = after
+    for row in rows:
+        if level is Visibility.DELTA and row.first_sequence > after and len(row.body) <= FRAME_BYTES:
+            if records and size + len(row.body) > FRAME_BYTES:
+                yield records, through
+                records, size = [], 0
+            records.append(row.body)
+            size += len(row.body)
+            through = row.last_sequence
+            continue
+        for record in split_records(row.body):
+            if record.sequence <= after:
+                continue
+            if record.visibility <= level:
+                if records and size + len(record.data) > FRAME_BYTES:
+                    yield records, through
+                    records, size = [], 0
+                records.append(record.data)
+                size += len(record.data)
+            through = record.sequence
+        through = row.last_sequence
+    yield records, through

@@ -17,11 +17,12 @@ from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, St
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
+from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import NO_POLICY, EffectivePolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
-from turnwired.engine.execution import Prepared
 from turnwired.engine.ports import Wiring
+from turnwired.engine.prepared import Prepared
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.providers.port import ModelProvider
@@ -30,6 +31,10 @@ from turnwired.tools.port import ToolView
 from turnwired.turn.setup import TurnSetup
 
 logger = logging.getLogger(__name__)
+
+
+MOST_NOTICES = 20
+"""Tools and sources left out that a run names in its log; ListTools names all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,9 @@ class Resolved:
     provider: ModelProvider
     policy: EffectivePolicy
     tools: ToolSelection
+    input: tuple[bytes, ...]
+    """The input as the provider takes it. Encoded before the run exists: what cannot be sent must not enter a session,
+    where every later turn would meet it again."""
 
 
 class Preparer:
@@ -121,7 +129,8 @@ class Preparer:
         """Check a turn against the deployment. Raises RequestError."""
         agent = self.agent(spec.agent_id)
         model, provider = self.model(agent, spec.model, "turn.model")
-        return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), selection(agent, spec.tools))
+        tools = selection(agent, spec.tools)
+        return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), tools, _encoded(provider, spec))
 
     async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:
         """The tools that a run with this selection sees."""
@@ -132,7 +141,7 @@ class Preparer:
     ) -> tuple[Prepared, TurnSetup]:
         """Gather all that the run needs. Raises only cancellation."""
         spec, agent = resolved.spec, resolved.agent
-        view, prompt, failure = await self._gather(resolved, run, input_)
+        view, prompt, failure = await self._gather(resolved, run)
         info = resolved.provider.info
         telemetry = self._wiring.telemetry.begin_run(
             RunInfo(
@@ -163,6 +172,7 @@ class Preparer:
             input_message_ids=tuple(message.message_id for message in input_),
             trace_context=telemetry.trace_context,
             include_trace=spec.include_trace,
+            notices=_notices(view),
             price=await self._wiring.price_of(resolved.model),
         )
         prepared = Prepared(
@@ -178,9 +188,7 @@ class Preparer:
         )
         return prepared, setup
 
-    async def _gather(
-        self, resolved: Resolved, run: Run, input_: Sequence[Message]
-    ) -> tuple[ToolView | None, Prompt | None, Failure | None]:
+    async def _gather(self, resolved: Resolved, run: Run) -> tuple[ToolView | None, Prompt | None, Failure | None]:
         """The tools and the first request, as far as they came before a failure."""
         view: ToolView | None = None
         prompt: Prompt | None = None
@@ -195,7 +203,7 @@ class Preparer:
                 raise _no_tool("The run is to call a tool first, and has none.")
             prompt = Prompt(resolved.provider, resolved.agent.instructions, tools)
             await self._add_history(prompt, resolved, run)
-            prompt.extend(input_)
+            prompt.extend_encoded(resolved.input)
         except InvalidRequest as error:
             return view, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
@@ -238,6 +246,19 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
     )
 
 
+def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[bytes, ...]:
+    pieces: list[bytes] = []
+    for index, message in enumerate(spec.input):
+        try:
+            pieces.append(provider.encode_message(message))
+        except InvalidRequest as error:
+            path = f"turn.input[{index}]"
+            raise InvalidRequest(
+                [FieldViolation(f"{path}.{item.field}", item.description) for item in error.violations], error.reason
+            ) from error
+    return tuple(pieces)
+
+
 def _no_tool(what: str) -> ToolError:
     advice = "Look at ListTools, or leave the choice to the model."
     return ToolError(Failure(FailurePhase.PREPARATION, Reason.TOOL_NOT_FOUND, f"{what} {advice}"))
@@ -245,6 +266,15 @@ def _no_tool(what: str) -> ToolError:
 
 def _failure(reason: Reason, message: str) -> Failure:
     return Failure(FailurePhase.PREPARATION, reason, message)
+
+
+def _notices(view: ToolView | None) -> tuple[Notice, ...]:
+    """What the run does without, so that nobody wonders why the model did not call it."""
+    if view is None:
+        return ()
+    return tuple(
+        Notice(failure.reason, failure.message, {"origin": failure.origin}) for failure in view.failures[:MOST_NOTICES]
+    )
 
 
 def _options(model: ModelSelection) -> Mapping[str, object]:

@@ -17,11 +17,11 @@ from turnwired.domain.errors import CodecError, Fenced, StoreError
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
-from turnwired.engine.execution import stored_messages
 from turnwired.engine.log import RunLog, now_ns
+from turnwired.engine.stored import stored_messages
 from turnwired.store.port import Settlement, Store, StoredRun
 from turnwired.turn.recovery import closing_step
-from turnwired.turn.trace import TraceFold
+from turnwired.turn.trace import TraceFold, bounded
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,8 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
     for emitted in closing.events:
         event = emitted.event
         if isinstance(event, RunFinished):
-            event = finished = replace(event, trace=fold.trace())
+            message = event.message if event.message is None else replace(event.message, create_time_ns=now)
+            event = finished = replace(event, message=message, trace=bounded(fold.trace()))
         log.append(emitted.iteration, event, now)
         fold.add(LoggedEvent(log.last, now, emitted.iteration, event))
     assert finished is not None, "the closing events of a run end with RunFinished"

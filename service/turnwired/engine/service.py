@@ -25,19 +25,20 @@ from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
-from turnwired.engine.execution import Execution, stored_messages
+from turnwired.engine.execution import Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
 from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
+from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import ProviderInfo
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
 from turnwired.turn.facts import CancelRequested, DeadlineReached
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.trace import trace_of
+from turnwired.turn.trace import bounded, trace_of
 
 logger = logging.getLogger(__name__)
 
@@ -177,17 +178,17 @@ class Engine:
         run_id = live.run.run_id
         try:
             created = await self._store.create_run(self._new_run(resolved, live.run, input_))
+            stored = created.run
+            ids = tuple(message.message_id for message in input_)
+            if created.existing:
+                ids = self._input_ids(stored)
         except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
             return
-        stored = created.run
         if created.existing:
             self._forget(live)
-            ids = self._input_ids(stored)
-        else:
-            ids = tuple(message.message_id for message in input_)
         if not accepted.done():
             accepted.set_result(Accepted(stored.run_id, stored.session_id, ids, created.existing))
         elif not created.existing and ends_with_stream(resolved.spec):
@@ -303,7 +304,7 @@ class Engine:
         if live is not None and live.caller.tenant == caller.tenant and live.execution is not None:
             return live.execution.trace()
         await self._stored(caller, run_id)
-        return trace_of(await read_log(self._store, run_id))
+        return bounded(trace_of(await read_log(self._store, run_id)))
 
     async def list_runs(self, query: RunFilter, page_size: int, page_token: str) -> tuple[Sequence[Run], str]:
         """Runs, newest first."""
@@ -328,12 +329,12 @@ class Engine:
         if live is not None:
             self._end(live, CancelRequested(failure))
 
-    def deadline_reached(self, run_id: str) -> None:
-        """The deadline of the call that started the run is over, and the run was to end with it."""
+    def deadline_reached(self, run_id: str, limit: float) -> None:
+        """The deadline of the call that started the run, in seconds, is over, and the run was to end with it."""
         live = self._live.get(run_id)
         if live is not None:
             elapsed = (now_ns() - live.run.create_time_ns) / 1e9
-            self._end(live, DeadlineReached("deadline", elapsed))
+            self._end(live, DeadlineReached("deadline", limit, elapsed))
 
     def _end(self, live: _Live, stop: Stop) -> None:
         if live.execution is not None:

@@ -16,7 +16,8 @@ from google.protobuf import descriptor as pb_descriptor
 from google.protobuf import message, message_factory
 from google.rpc import status_pb2
 
-from turnwired.domain.errors import RequestError, TurnwireError
+from turnwired.codec.parse import parse
+from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest, RequestError, TurnwireError
 from turnwired.domain.faults import where_raised
 from turnwired.rpc.errors import Context, abort, internal_status, status_of, unimplemented_status
 
@@ -44,15 +45,23 @@ def service_handler(service: pb_descriptor.ServiceDescriptor, behaviours: Behavi
         raise ValueError(f"{service.full_name} has no methods {sorted(unknown)}")
     handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for method in service.methods:
-        parse = message_factory.GetMessageClass(method.input_type).FromString
+        kind = message_factory.GetMessageClass(method.input_type)
         name = f"{service.full_name}/{method.name}"
+        # Parsed by the behaviour's wrapper: what gRPC's own deserializer raises becomes UNKNOWN, without details.
         if method.server_streaming:
-            streaming = _streaming(name, behaviours.streaming.get(method.name))
-            handlers[method.name] = grpc.unary_stream_rpc_method_handler(streaming, parse, None)
+            streaming = _streaming(name, kind, behaviours.streaming.get(method.name))
+            handlers[method.name] = grpc.unary_stream_rpc_method_handler(streaming, None, None)
         else:
-            unary = _unary(name, behaviours.unary.get(method.name))
-            handlers[method.name] = grpc.unary_unary_rpc_method_handler(unary, parse, _serialize)
+            unary = _unary(name, kind, behaviours.unary.get(method.name))
+            handlers[method.name] = grpc.unary_unary_rpc_method_handler(unary, None, _serialize)
     return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+
+def _parsed(kind: type[message.Message], request: bytes) -> message.Message:
+    try:
+        return parse(kind, request)
+    except CodecError as error:
+        raise InvalidRequest([FieldViolation("request", error.problem)]) from error
 
 
 def _serialize(response: message.Message) -> bytes:
@@ -66,12 +75,12 @@ def _told(name: str, error: TurnwireError) -> status_pb2.Status:
     return status_of(error)
 
 
-def _unary(name: str, behaviour: Unary | None) -> Unary:
-    async def call(request: message.Message, context: Context) -> message.Message:
+def _unary(name: str, kind: type[message.Message], behaviour: Unary | None) -> Unary:
+    async def call(request: bytes, context: Context) -> message.Message:
         if behaviour is None:
             await abort(context, unimplemented_status(name))
         try:
-            return await behaviour(request, context)
+            return await behaviour(_parsed(kind, request), context)
         except TurnwireError as error:
             status = _told(name, error)
         except Exception as error:  # noqa: BLE001 - task boundary: the caller learns that we failed, the log learns how
@@ -82,12 +91,12 @@ def _unary(name: str, behaviour: Unary | None) -> Unary:
     return call
 
 
-def _streaming(name: str, behaviour: Streaming | None) -> Streaming:
-    async def call(request: message.Message, context: Context) -> None:
+def _streaming(name: str, kind: type[message.Message], behaviour: Streaming | None) -> Streaming:
+    async def call(request: bytes, context: Context) -> None:
         if behaviour is None:
             await abort(context, unimplemented_status(name))
         try:
-            await behaviour(request, context)
+            await behaviour(_parsed(kind, request), context)
             return
         except TurnwireError as error:
             status = _told(name, error)

@@ -11,15 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
-from turnwire.v1 import event_pb2, model_pb2, policy_pb2, tool_pb2, turn_service_pb2
+from turnwire.v1 import event_pb2, message_pb2, model_pb2, policy_pb2, tool_pb2, turn_service_pb2
 from turnwired.codec.frame import Visibility
 from turnwired.codec.policy import policy_from_pb, unenforced_paths
 from turnwired.codec.run import cursor_from_pb, turn_from_pb
 from turnwired.codec.values import model_from_pb, tool_selection_from_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
-from turnwired.domain.message import AttachmentRef, Message, Role, ToolCall, ToolResult
+from turnwired.domain.message import AttachmentRef, Message, Role, Text, ToolCall, ToolResult
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
@@ -29,6 +30,10 @@ from turnwired.policy.validate import require_valid
 MAX_LABELS = 16
 MAX_LABEL_LENGTH = 256
 MAX_INPUT_MESSAGES = 10_000
+MAX_INPUT_PARTS = 20_000
+"""Parts of all messages and of the results in them: each costs the loop some 25 us, whatever it holds."""
+MAX_MODEL_LENGTH = 256
+MAX_OPTIONS_DEPTH = 64
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -64,6 +69,8 @@ class Problems:
 def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: OnDisconnect | None = None) -> TurnSpec:
     """A checked turn. Raises InvalidRequest."""
     problems = Problems()
+    _check_size(turn, problems)
+    problems.raise_if_any()
     _refuse_what_is_not_built(turn, problems)
     try:
         spec = turn_from_pb(turn, caller)
@@ -81,6 +88,22 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
     # Only a request id asks for it, and of a long history it costs a millisecond.
     digest = digest_of(turn) if turn.request_id else b""
     return replace(spec, on_disconnect=on_disconnect, digest=digest)
+
+
+def _check_size(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
+    """Before anything of it is copied: what is too much to look at in one go."""
+    if len(turn.input) > MAX_INPUT_MESSAGES:
+        problems.add("turn.input", f"has {len(turn.input)} messages; at most {MAX_INPUT_MESSAGES} are allowed")
+        return
+    parts = sum(len(item.parts) for item in turn.input)
+    if parts <= MAX_INPUT_PARTS:
+        parts += sum(_inner_parts(item) for item in turn.input)
+    if parts > MAX_INPUT_PARTS:
+        problems.add("turn.input", f"has {parts} parts; at most {MAX_INPUT_PARTS} are allowed")
+
+
+def _inner_parts(item: message_pb2.Message) -> int:
+    return sum(len(part.tool_result.content) for part in item.parts if part.HasField("tool_result"))
 
 
 def digest_of(turn: turn_service_pb2.TurnSpec) -> bytes:
@@ -132,8 +155,13 @@ def _check_labels(labels: Mapping[str, str], problems: Problems) -> None:
 
 
 def check_model(model: ModelSelection | None, path: str, problems: Problems) -> None:
-    """Provider options are a JSON object."""
-    if model is None or model.provider_options_json is None:
+    """Names of bounded length; provider options are a JSON object."""
+    if model is None:
+        return
+    for name, value in (("provider", model.provider), ("model", model.model)):
+        if len(value) > MAX_MODEL_LENGTH:
+            problems.add(f"{path}.{name}", f"has {len(value)} characters; at most {MAX_MODEL_LENGTH} are allowed")
+    if model.provider_options_json is None:
         return
     try:
         options = json.loads(model.provider_options_json, parse_constant=_refuse_constant)
@@ -145,6 +173,18 @@ def check_model(model: ModelSelection | None, path: str, problems: Problems) -> 
         return
     if not isinstance(options, dict):
         problems.add(f"{path}.provider_options_json", "must be a JSON object")
+    elif not _is_shallow(cast("object", options), MAX_OPTIONS_DEPTH):
+        problems.add(f"{path}.provider_options_json", "is nested too deeply")
+
+
+def _is_shallow(value: object, levels: int) -> bool:
+    if isinstance(value, dict):
+        inner: Iterable[object] = cast("dict[str, object]", value).values()
+    elif isinstance(value, list):
+        inner = cast("list[object]", value)
+    else:
+        return True
+    return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)
 
 
 def _refuse_constant(name: str) -> object:
@@ -165,13 +205,12 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
     if not spec.input:
         problems.add("turn.input", "must have at least one message, normally of ROLE_USER")
         return
-    if len(spec.input) > MAX_INPUT_MESSAGES:
-        problems.add("turn.input", f"has {len(spec.input)} messages; at most {MAX_INPUT_MESSAGES} are allowed")
-        return
     if spec.input[-1].role not in (Role.USER, Role.TOOL):
         problems.add(f"turn.input[{len(spec.input) - 1}].role", "the last message must be of ROLE_USER or ROLE_TOOL")
     open_calls: list[str] = []
     for index, message in enumerate(spec.input):
+        if not open_calls and message.role is not Role.TOOL and _is_plain_text(message):
+            continue  # nearly all of a history
         path = f"turn.input[{index}]"
         if not message.parts:
             problems.add(f"{path}.parts", "must not be empty")
@@ -180,6 +219,10 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
         open_calls = _check_pairs(message, path, open_calls, problems)
     if open_calls:
         problems.add("turn.input", f"calls without a result: {', '.join(open_calls)}")
+
+
+def _is_plain_text(message: Message) -> bool:
+    return len(message.parts) == 1 and type(message.parts[0].content) is Text
 
 
 def _check_pairs(message: Message, path: str, open_calls: list[str], problems: Problems) -> list[str]:

@@ -29,6 +29,7 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, ResourceLink, Text
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
+from turnwired.tools.apart import Nursery
 from turnwired.tools.port import ProgressReporter, ToolInvocation, ToolOutput
 from turnwired.tools.result import json_of, redact
 from turnwired.tools.signature import Signature, ToolOptions, options_of, plain_function, set_options, signature_of
@@ -132,6 +133,7 @@ class PythonToolset:
     set_id: str = "python"
     left_out: Sequence[Failure] = ()
     pool: WorkerPool = field(default_factory=WorkerPool)
+    nursery: Nursery = field(default_factory=Nursery)
     _tools: tuple[Tool, ...] = ()
     _by_name: dict[str, _Bound] = field(default_factory=dict)
 
@@ -167,23 +169,26 @@ class PythonToolset:
         function = item.function
         try:
             if item.is_async:
-                value = await cast("Awaitable[object]", function(**arguments))
+                value = await self.nursery.run(cast("Awaitable[object]", function(**arguments)), invocation.native_name)
             else:
                 value = await self.pool.run(lambda: function(**arguments), state)
                 if inspect.isawaitable(value):
-                    value = await value
+                    value = await self.nursery.run(value, invocation.native_name)
         except ToolError:
             raise
         except asyncio.CancelledError:
             state.given_up = True
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001  boundary: whatever a tool raises is its result
+        except BaseException as error:  # noqa: BLE001  boundary: whatever a tool raises is its result
             return _raised(invocation, error)
         return _output(invocation, value, item.tool.output_schema_json is not None)
 
     async def aclose(self) -> None:
-        """Let the threads end."""
+        """Let the threads end, and what runs on although its call was cancelled."""
         self.pool.close()
+        await self.nursery.aclose()
+        for task in self.nursery.stray:
+            _LOG.warning("tool %s goes on although it was cancelled", task.get_name())
 
 
 def _arguments(signature: Signature, invocation: ToolInvocation, state: CallState) -> dict[str, object]:
@@ -315,7 +320,7 @@ def _output(invocation: ToolInvocation, value: object, has_schema: bool) -> Tool
 
 def _json(invocation: ToolInvocation, value: object) -> str:
     try:
-        return to_json(value).decode()
+        return to_json(value, inf_nan_mode="strings").decode()  # NaN and Infinity are no JSON
     except (PydanticSerializationError, UnicodeError, ValueError, RecursionError) as error:
         try:
             return json_of(value)

@@ -1,0 +1,71 @@
+"""Answers without an end and stores without speed: what is kept and what is sent stays of bounded size."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from engine.faults import FaultyStore
+from engine.harness import LIMIT, Reader, world
+from engine.judge import assert_log
+from turnwired.codec.frame import Visibility
+from turnwired.domain.event import IterationStarted, TextDelta
+from turnwired.domain.failure import Reason
+from turnwired.domain.generation import ReasoningChunk, TextChunk, ToolArgumentsChunk, ToolCallOpened
+from turnwired.domain.outcome import OutcomeKind
+from turnwired.engine import execution as engine_execution
+from turnwired.engine import follow as engine_follow
+from turnwired.testing.provider import Step, answer
+
+pytestmark = pytest.mark.anyio
+
+LONG = "x" * 600
+
+
+@pytest.mark.requirement("ENGINE-31")
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [TextChunk(0, LONG)],
+        [ReasoningChunk(0, LONG)],
+        [ToolCallOpened(0, "a", "look"), ToolArgumentsChunk(0, LONG)],
+    ],
+    ids=["text", "reasoning", "arguments"],
+)
+async def test_an_answer_that_does_not_end_is_ended(batch: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_execution, "MAX_ANSWER_CHARACTERS", 1000)
+    async with world([[batch, batch, batch, *answer("never")]]) as w:
+        reader = await w.run()
+        assert w.provider.closed == 1
+    assert_log(reader.events)
+    failure = reader.finished.outcome.failure
+    assert reader.finished.outcome.kind is OutcomeKind.ERRORED
+    assert failure is not None
+    assert failure.reason is Reason.PROVIDER_PROTOCOL_ERROR
+
+
+@pytest.mark.requirement("ENGINE-32")
+@pytest.mark.parametrize("level", list(Visibility))
+async def test_frames_keep_their_size_where_a_slow_store_made_a_row_that_does_not(
+    level: Visibility, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_follow, "FRAME_BYTES", 2000)
+    store = FaultyStore()
+    begin = asyncio.Event()
+    async with world([[begin.wait, *answer(*[LONG] * 20)]], store=store) as w:
+        run_id, live, task = await w.start()
+        await live.until(IterationStarted)
+        store.gate = asyncio.Event()
+        begin.set()
+        await live.until(TextDelta, 20)
+        store.gate.set()
+        async with asyncio.timeout(LIMIT):
+            await task
+        stored = Reader()
+        await w.follow(run_id, stored, level=level)
+    assert max(len(row.body) for row in store.appended) > 6000
+    assert max((frame.ByteSize() for frame in stored.frames if len(frame.events) > 1), default=0) < 2100
+    assert stored.frames[-1].through_sequence == live.events[-1].sequence
+    if level is Visibility.DELTA:
+        assert stored.events == live.events
