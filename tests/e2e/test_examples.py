@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from e2e.provider import Provider, answer, calls, provider
 from e2e.service import ROOT, START_SECONDS, TIME_SERVER, child_environment, run_cli
 
