@@ -30,7 +30,7 @@ from turnwired.providers.build import build_provider
 from turnwired.providers.port import ModelProvider
 from turnwired.rpc.interceptor import TelemetryInterceptor
 from turnwired.rpc.server import Listen, RpcServer
-from turnwired.rpc.server_service import ServerService
+from turnwired.rpc.server_service import HasPrice, ServerService
 from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
@@ -95,6 +95,7 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
                 _default_agent(config),
                 default_model_of(config),
                 MAX_REQUEST_BYTES,
+                _price_finder(card),
                 durable=config.store.path != MEMORY,
             ),
             [TelemetryInterceptor(telemetry.rpc)],
@@ -168,6 +169,13 @@ def _pricing(card: RateCard) -> PriceOf:
         return card.price_of(*key, datetime.now(UTC))
 
     return price_of
+
+
+def _price_finder(card: RateCard) -> HasPrice:
+    async def has_price(model: ModelSelection) -> bool:
+        return await anyio.to_thread.run_sync(card.has_price, model.provider, model.model)
+
+    return has_price
 
 
 def _default_agent(config: Config) -> str:

@@ -12,6 +12,7 @@ from e2e.provider import Provider, Refuse, answer, calls, provider
 from e2e.service import Service, child_environment, config_text, run_cli, service
 
 from turnwired import __version__
+from turnwired.policy.leaves import LEAF
 
 pytestmark = pytest.mark.anyio
 
@@ -134,7 +135,8 @@ async def test_policy_shows_each_value_with_the_layer_that_supplied_it(world: Wo
     assert ended.code == 0
     assert rows["loop.max_steps"][:3] == ["7", "agent", "default@1"]
     assert rows["retry.max_attempts"][1] == "runtime_default"
-    assert len(rows) > 25
+    assert rows["approval.rules"] == ["(none)", "runtime_default"]
+    assert rows.keys() == {"path", *LEAF}
 
 
 @pytest.mark.requirement("CLI-19")

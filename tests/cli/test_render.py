@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from turnwired.cli.render import RunView, cost_text, usage_text
-from turnwired.cli.tables import collision_words, tool_table
+from turnwired.cli.tables import collision_words, policy_table, tool_table
 from turnwired.domain.event import (
     Event,
     IterationRetryScheduled,
@@ -26,9 +26,19 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
-from turnwired.domain.policy import EffectivePolicy, Policy
+from turnwired.domain.policy import (
+    ApprovalPolicy,
+    EffectivePolicy,
+    LimitMode,
+    LoopPolicy,
+    PermissionAction,
+    PermissionRule,
+    Policy,
+    PolicyLayer,
+)
 from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSource
 from turnwired.domain.usage import Cost, Usage
+from turnwired.policy.merge import Layer, merge
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[/red]\x9b31m\rgone"
 
@@ -188,3 +198,27 @@ def test_a_tool_whose_name_is_taken_is_told_with_who_has_it() -> None:
     collision = ToolCollision("x", holder, (loser,), CollisionResolution.PRIORITY)
     (words,) = collision_words(collision)
     assert words.startswith("tool 'x' of mcp crm is left out: the name 'x' belongs to 'x' of local; rename one")
+
+
+@pytest.mark.requirement("CLI-18")
+def test_entries_and_rules_of_a_policy_are_shown_with_the_layer_of_each() -> None:
+    rule = PermissionRule("tool", "*", PermissionAction.ASK)
+    effective = merge(
+        [
+            Layer(PolicyLayer.DEPLOYMENT, "a.toml", Policy(loop=LoopPolicy(max_tool_calls_per_tool={"x": 1, "y": 2}))),
+            Layer(
+                PolicyLayer.RUN,
+                "",
+                Policy(
+                    loop=LoopPolicy(max_tool_calls_per_tool={"y": LimitMode.UNBOUNDED}),
+                    approval=ApprovalPolicy(rules=(rule,)),
+                ),
+            ),
+        ]
+    )
+    out = io.StringIO()
+    Console(file=out, width=200).print(policy_table(effective))
+    rows = [line.split() for line in out.getvalue().splitlines()]
+    assert ['loop.max_tool_calls_per_tool["x"]', "1", "deployment", "a.toml"] in rows
+    assert ['loop.max_tool_calls_per_tool["y"]', "unbounded", "run"] in rows
+    assert ["approval.rules", "tool", "*", "ask", "run"] in rows

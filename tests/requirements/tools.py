@@ -40,5 +40,6 @@ REQUIREMENTS: dict[str, str] = {
     "MCP-13": "A server's environment is a safe base and what its configuration names.",
     "MCP-14": "Trace context travels in _meta.",
     "MCP-15": "Each request is told to telemetry with version, transport and JSON-RPC id.",
+    "MCP-17": "What a server writes to stderr is logged only when debugging, in bounded lines without credentials.",
     "MCP-16": "Content blocks stay typed; those of an unknown kind are kept word for word.",
 }

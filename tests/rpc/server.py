@@ -39,6 +39,11 @@ class Connected:
         return [frame async for frame in self.turns.RunTurn(request, timeout=SECONDS)]
 
 
+async def has_price(model: ModelSelection) -> bool:
+    """Only the default model has a price."""
+    return model == ModelSelection("scripted", "scripted-model")
+
+
 @asynccontextmanager
 async def connected(
     script: Sequence[Sequence[Step]],
@@ -48,7 +53,8 @@ async def connected(
 ) -> AsyncIterator[Connected]:
     """A server on a free loopback port."""
     async with world(script, functions, store=store) as w:
-        info = ServerService(w.engine, "default", ModelSelection("scripted", "scripted-model"), 1 << 20, durable=False)
+        model = ModelSelection("scripted", "scripted-model")
+        info = ServerService(w.engine, "default", model, 1 << 20, has_price, durable=False)
         server = RpcServer(Listen("127.0.0.1:0"), TurnService(w.engine), info)
         await server.start()
         address = f"127.0.0.1:{server.port}"

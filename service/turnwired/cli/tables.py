@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from turnwired.cli.render import seen
-from turnwired.domain.policy import EffectivePolicy
+from turnwired.domain.policy import EffectivePolicy, PolicyLayer, PolicyProvenance
 from turnwired.domain.tool import Tool, ToolCollision, ToolRef
-from turnwired.policy.leaves import LEAVES, value_at
+from turnwired.policy.leaves import LEAVES, Leaf, LeafValue, value_at
 from turnwired.policy.text import as_text
 
 
@@ -42,16 +42,24 @@ def _source(ref: ToolRef) -> str:
 
 
 def policy_table(effective: EffectivePolicy) -> Table:
-    """Path, value, the layer that supplied it, and what the ceiling cut."""
+    """Path, value, the layer that supplied it, and what the ceiling cut: every leaf, and every entry of a map."""
     sources = {item.path: item for item in effective.provenance}
     table = Table(box=None, pad_edge=False)
     for column in ("path", "value", "layer", "from"):
         table.add_column(column)
     for leaf in LEAVES:
-        item = sources.get(leaf.path)
-        value = value_at(effective.policy, leaf)
-        if item is None or value is None:
-            continue
-        cut = f" (asked for {item.requested_json})" if item.requested_json else ""
-        table.add_row(leaf.path, Text(as_text(leaf, value)), item.layer.value.lower(), Text(f"{item.layer_ref}{cut}"))
+        for path, value in _values(leaf, value_at(effective.policy, leaf)):
+            source = sources.get(path, PolicyProvenance(path, PolicyLayer.RUNTIME_DEFAULT))
+            cut = f" (asked for {source.requested_json})" if source.requested_json else ""
+            cells = (path, value or "(none)", source.layer.value.lower(), f"{source.layer_ref}{cut}")
+            table.add_row(*map(Text, cells))
     return table
+
+
+def _values(leaf: Leaf, value: LeafValue | None) -> Iterator[tuple[str, str]]:
+    """Path and text of a leaf; those of its entries where it is a map that has any."""
+    if isinstance(value, Mapping):
+        for name, count in sorted(value.items()):
+            yield f'{leaf.path}["{name}"]', str(count).lower()
+    else:
+        yield leaf.path, "" if value is None else as_text(leaf, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from turnwire.v1 import server_service_pb2
 from turnwired import __version__
@@ -16,6 +16,9 @@ CAPABILITIES = (
     server_service_pb2.SERVER_CAPABILITY_LIST_RUNS,
     server_service_pb2.SERVER_CAPABILITY_MCP_TOOLS,
 )
+HasPrice = Callable[[ModelSelection], Awaitable[bool]]
+"""Whether usage of a model can be priced. Blocks nobody, however long finding out takes."""
+
 _WIRES = {
     "openai.chat": server_service_pb2.PROVIDER_WIRE_CHAT_COMPLETIONS,
     "openai.responses": server_service_pb2.PROVIDER_WIRE_RESPONSES,
@@ -32,6 +35,7 @@ class ServerService:
         default_agent: str,
         default_model: ModelSelection,
         max_request_bytes: int,
+        has_price: HasPrice,
         *,
         durable: bool,
     ) -> None:
@@ -39,6 +43,7 @@ class ServerService:
         self._default_agent = default_agent
         self._default_model = default_model
         self._max_request_bytes = max_request_bytes
+        self._has_price = has_price
         self._durable = durable
 
     def behaviours(self) -> Behaviours:
@@ -67,5 +72,6 @@ class ServerService:
                 configured=info.configured,
             )
             for model in info.models:
-                provider.models.add(model=model)
+                priced = await self._has_price(ModelSelection(info.name, model))
+                provider.models.add(model=model, priced=priced)
         return response

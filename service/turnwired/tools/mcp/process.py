@@ -21,9 +21,12 @@ from typing import Final, cast
 
 import anyio
 
+from turnwired.tools.result import redact
+
 _LOG = logging.getLogger(__name__)
 
 STDERR_TAIL_BYTES: Final = 8192
+_STDERR_LINE_BYTES: Final = 2000
 _ENDS_BYTES: Final = 256
 _PAUSE_ABOVE: Final = 256  # lines; reading goes on below a quarter of it
 _EXIT_TO_EOF: Final = (
@@ -120,6 +123,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._exited = asyncio.Event()
         self._paused = False
         self._stderr = bytearray()
+        self._stderr_splitter = _Splitter(_STDERR_LINE_BYTES)
         self._stdin_lost = False
         self._transport: asyncio.SubprocessTransport | None = None
 
@@ -158,7 +162,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         if fd == 2:
             self._stderr += data
             del self._stderr[:-STDERR_TAIL_BYTES]
-            _LOG.debug("%s stderr: %s", self.name, data)
+            self._log_stderr(data)
             return
         self._lines.extend(self._splitter.feed(data))
         if self._lines:
@@ -171,6 +175,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
         """Part of asyncio's protocol."""
         if fd == 1:
             self._end()
+        elif fd == 2:
+            self._log_stderr(b"\n")  # a last line without an end
         elif fd == 0:
             self._stdin_lost = True
             self._writable.set()
@@ -202,9 +208,10 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
     @property
     def last_words(self) -> str:
-        """The last line that it wrote to stderr, for an operator."""
+        """The last line that it wrote to stderr, for an operator, without what looks like a credential."""
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()
-        return lines[-1].strip()[-300:] if lines else ""
+        # Redacted before it is cut: half a credential does not look like one.
+        return redact(lines[-1].strip(), STDERR_TAIL_BYTES)[-300:] if lines else ""
 
     async def receive(self) -> Line | None:
         """The next line without its end, or None after the last one."""
@@ -270,6 +277,15 @@ class ChildProcess(asyncio.SubprocessProtocol):
         except PermissionError:
             return number != 0  # only zombies are left, or a process that has become somebody else's
         return True
+
+    def _log_stderr(self, data: bytes) -> None:
+        """Whole lines, since a credential may come in two reads; of a long one its beginning."""
+        if not _LOG.isEnabledFor(logging.DEBUG):
+            return
+        for line in self._stderr_splitter.feed(data):
+            text = line if isinstance(line, bytes) else line.head + b"..."
+            if text:
+                _LOG.debug("%s stderr: %s", self.name, redact(text.decode("utf-8", "replace").rstrip()))
 
     def _end(self) -> None:
         self.ended.set()
