@@ -24,5 +24,7 @@ REQUIREMENTS: dict[str, str] = {
     "ENGINE-20": "Whatever models, tools, stores, callers and crashes do: log, history and requests stay well-formed.",
     "ENGINE-21": "An answer of a model that does not end is ended; its beginning is kept.",
     "ENGINE-22": "Frames keep to their size, live and stored, however large the rows of the log became.",
+    "ENGINE-23": "A run that the store could not record is ended as soon as it can again, in a new epoch, not at a restart.",
+    "ENGINE-24": "A run that the store may have created although it did not say so is ended, and its session is free.",
     "ENGINE-15": "More runs than the server takes are refused with a delay, and none of them is stored.",
 }

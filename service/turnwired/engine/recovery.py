@@ -5,13 +5,15 @@ The events and facts of its owner are gone; what the log holds is all that ever 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 from turnwired.codec.event import decode_events
 from turnwired.codec.run import decode_run, encode_run
-from turnwired.domain.errors import CodecError
+from turnwired.domain.errors import CodecError, Fenced, StoreError
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
@@ -24,6 +26,8 @@ from turnwired.turn.trace import TraceFold
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 4 << 20
+FIRST_RETRY_SECONDS = 1.0
+LAST_RETRY_SECONDS = 30.0
 
 
 async def read_log(store: Store, run_id: str) -> list[LoggedEvent]:
@@ -103,6 +107,39 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
     if log.failure is not None:
         raise log.failure
     return run
+
+
+async def settle_when_possible(store: Store, log: RunLog, failure: Failure, halt: asyncio.Event) -> None:
+    """End a run of this process whose execution cannot go on, as soon as the store can record it.
+
+    In a new epoch, since readers may have seen deltas that never became durable. Until ``halt`` is set it is tried again
+    and again; after that once more, and what is left is settled at the next start.
+    """
+    delay = FIRST_RETRY_SECONDS
+    while True:
+        last_time = halt.is_set()
+        try:
+            stored = await store.take_over(log.run_id, log.epoch)
+            if stored is not None:
+                await settle_orphan(store, stored, failure)
+        except Fenced:
+            return  # somebody else ends it
+        except CodecError as error:
+            logger.error("run %s stays unfinished: its log cannot be read (%s)", log.run_id, error)  # noqa: TRY400 - the error says it all
+            return
+        except StoreError as error:
+            text = "run %s cannot be ended yet: %s"
+            if last_time:
+                text = "run %s will be ended at the next start: %s"
+            logger.error(text, log.run_id, error)  # noqa: TRY400 - expected while the store is away
+            if last_time:
+                return
+        else:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await halt.wait()
+        delay = min(delay * 2, LAST_RETRY_SECONDS)
 
 
 async def settle_unfinished(store: Store, failure: Failure) -> Sequence[Run]:

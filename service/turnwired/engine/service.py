@@ -16,7 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
-from turnwired.domain.errors import Fenced, NotFound, StoreError, Unavailable
+from turnwired.domain.errors import Fenced, NotFound, StoreUnavailable, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
@@ -31,7 +31,7 @@ from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
-from turnwired.engine.recovery import read_log, run_of, settle_orphan, settle_unfinished
+from turnwired.engine.recovery import read_log, run_of, settle_unfinished, settle_when_possible
 from turnwired.providers.port import ProviderInfo
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
@@ -47,6 +47,14 @@ STREAM_CUT = Failure(
     Reason.CALLER_DISCONNECTED,
     "The stream that started the run was cut, and the run was to end with it (on_disconnect). "
     "Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
+    retryable=True,
+)
+
+
+NOT_RECORDED = Failure(
+    FailurePhase.SETTLEMENT,
+    Reason.STORE_UNAVAILABLE,
+    "The store could not record the run any more. What its tools have done stays done; send the turn again.",
     retryable=True,
 )
 
@@ -93,6 +101,7 @@ class Engine:
         self._followers: set[Follower] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._stopping = False
+        self._halt = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         restarted = Failure(
@@ -171,9 +180,11 @@ class Engine:
             if created.existing:
                 ids = self._input_ids(stored)
         except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
-            self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
+            if isinstance(error, StoreUnavailable) and error.uncertain:  # it may be stored all the same
+                await self._end_from_log(live, NOT_RECORDED)
+            self._forget(live)
             return
         if created.existing:
             self._forget(live)
@@ -218,31 +229,25 @@ class Engine:
             if live.stopped is not None:
                 execution.feed(live.stopped)
             await execution.run()
+            if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
+                await self._end_from_log(live, NOT_RECORDED)
         except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
-            await self._end_broken(live, error)
+            text = f"The service failed while it executed the run ({type(error).__name__}). Its log has the details."
+            await self._end_from_log(live, Failure(FailurePhase.SETTLEMENT, Reason.INTERNAL, text))
         finally:
             self._forget(live)
 
-    async def _end_broken(self, live: _Live, error: Exception) -> None:
-        failure = Failure(
-            FailurePhase.SETTLEMENT,
-            Reason.INTERNAL,
-            f"The service failed while it executed the run ({type(error).__name__}). Its log has the details.",
-        )
-        try:
-            stored = await self._store.get_run(live.caller.tenant, live.run.run_id)
-            if stored is not None:
-                await settle_orphan(self._store, stored, failure)
-        except StoreError as store_error:
-            text = "run %s: could not be settled (%s); it will be at the next start"
-            logger.error(text, live.run.run_id, store_error)  # noqa: TRY400 - expected while the store is away
+    async def _end_from_log(self, live: _Live, failure: Failure) -> None:
+        """Nobody executes the run any more: readers attach again, and it is ended as soon as the store allows."""
         live.log.failure = live.log.failure or Fenced("the run was ended from its stored log")
         live.log.wake()
+        await settle_when_possible(self._store, live.log, failure, self._halt)
 
     async def stop(self, grace: float) -> None:
         """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest."""
         self._stopping = True
+        self._halt.set()
         if not self._live:
             return
         with anyio.move_on_after(grace):
@@ -334,6 +339,8 @@ class Engine:
             self._end(live, DeadlineReached("deadline", elapsed))
 
     def _end(self, live: _Live, stop: Stop) -> None:
+        if live.log.failure is not None:
+            return  # nothing of it is executed any more: its end is told by what is stored
         if live.execution is not None:
             live.execution.feed(stop)
         else:

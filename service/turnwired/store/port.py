@@ -166,6 +166,14 @@ class Store(Protocol):
         """At boot, by the only process: every run that is not settled, its epoch raised by one, durably."""
         ...
 
+    async def take_over(self, run_id: str, epoch: int) -> StoredRun | None:
+        """The run, its epoch raised by one, durably: what was begun in ``epoch`` is fenced from then on.
+
+        None when it is settled, of another epoch, or not there; then nothing is changed. Changes are made in the order
+        in which they are asked for, so this also tells what became of a ``create_run`` that was not answered.
+        """
+        ...
+
     async def ping(self) -> None:
         """Raises StoreUnavailable unless a write would work."""
         ...

@@ -26,7 +26,7 @@ from turnwired.store.sqlite.connection import ProcessLock, connect, prepare_file
 from turnwired.store.sqlite.reader import Read, Reader
 from turnwired.store.sqlite.sql import MAX_ROWS
 from turnwired.store.sqlite.worker import WAIT_SECONDS, Worker
-from turnwired.store.sqlite.writer import Append, Create, Ping, TakeOver, Work, Writer
+from turnwired.store.sqlite.writer import Append, Create, Ping, TakeOver, TakeOverOne, Work, Writer
 
 CLOSE_SECONDS = 10.0
 READERS = 2
@@ -117,6 +117,10 @@ class SqliteStore:
     async def take_over_unfinished(self) -> Sequence[StoredRun]:
         """See the port."""
         return cast(Sequence[StoredRun], await self._writer.do(TakeOver(), 0))
+
+    async def take_over(self, run_id: str, epoch: int) -> StoredRun | None:
+        """See the port."""
+        return cast("StoredRun | None", await self._writer.do(TakeOverOne(run_id, epoch), 0))
 
     async def ping(self) -> None:
         """See the port."""

@@ -51,11 +51,19 @@ class TakeOver:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeOverOne:
+    """Raise the epoch of one run, if it is this and the run is not settled, and read it."""
+
+    run_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """Write something, for the sake of knowing that it works."""
 
 
-Work = Append | Create | TakeOver | Ping
+Work = Append | Create | TakeOver | TakeOverOne | Ping
 WriteJob = Job[Work]
 
 
@@ -99,7 +107,7 @@ class Writer:
                     change.appends.append((job, work))
                 case Create() as work:
                     change.creates.append((job, work))
-                case TakeOver() | Ping():
+                case TakeOver() | TakeOverOne() | Ping():
                     alone.append(job)
         self._commit(change)
         for job in alone:
@@ -202,6 +210,9 @@ class Writer:
                         sql.RAISE_EPOCHS.run(self._connection)
                         unfinished = sql.UNFINISHED_RUNS.run(self._connection).fetchall()
                         job.result = [stored_run(row) for row in unfinished]
+                    case TakeOverOne(run_id, epoch):
+                        raised = sql.RAISE_EPOCH.run(self._connection, run_id=run_id, of_epoch=epoch).rowcount
+                        job.result = _get_run(self._connection, run_id) if raised else None
                     case _:
                         self._ping()
         except sqlite3.Error as error:
