@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +17,11 @@ from pydantic import ValidationError
 from turnwired import __version__
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
-from turnwired.domain.errors import ConfigError
+from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.faults import where_raised
 from turnwired.domain.model import ModelSelection
+from turnwired.domain.run import Caller
+from turnwired.domain.tool import ToolSelection
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
@@ -33,8 +35,9 @@ from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
 from turnwired.store.sqlite import SqliteStore
+from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
-from turnwired.telemetry.settings import open_telemetry, settings_from_environment
+from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
@@ -55,6 +58,8 @@ class Service:
     rpc: RpcServer
     address: str
     grace_seconds: float
+    warm: asyncio.Event
+    """Set when what loads in the background is there: prices, SDKs, the tools of every source that answers."""
 
     async def drain(self) -> None:
         """Refuse new runs, let those in flight finish within the grace period, cancel and store the rest."""
@@ -78,7 +83,8 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         await registry.start()
         stack.push_async_callback(registry.aclose)
         card = rate_card_of(config)
-        await stack.enter_async_context(_beside(_warm(card, config)))
+        warm = asyncio.Event()
+        await stack.enter_async_context(_beside(_warm(card, config, registry, warm)))
         wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card))
         engine = await stack.enter_async_context(Engine(wiring))
         rpc = RpcServer(
@@ -95,7 +101,7 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         )
         await rpc.start()
         stack.push_async_callback(rpc.stop, 1.0)
-        yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds)
+        yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds, warm)
 
 
 @asynccontextmanager
@@ -142,10 +148,13 @@ def _wiring(
     )
 
 
-async def _warm(card: RateCard, config: Config) -> None:
-    """Load the prices that the configured agents need before a run needs them."""
+async def _warm(card: RateCard, config: Config, registry: Registry, warm: asyncio.Event) -> None:
+    """Load the prices that the configured agents need, and the tools, before a run needs them."""
     models = {(agent.model.provider, agent.model.model) for agent in agents_of(config).values() if agent.model}
     await anyio.to_thread.run_sync(card.warm, models, abandon_on_cancel=True)
+    with suppress(ToolError):  # a required source that cannot be used: every run says so
+        await registry.view(ToolSelection(), Caller())
+    warm.set()
 
 
 def _pricing(card: RateCard) -> PriceOf:

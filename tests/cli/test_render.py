@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from turnwired.cli.render import RunView, cost_text, usage_text
-from turnwired.cli.tables import tool_table
+from turnwired.cli.tables import collision_words, tool_table
 from turnwired.domain.event import (
     Event,
     IterationRetryScheduled,
@@ -27,7 +27,7 @@ from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
 from turnwired.domain.policy import EffectivePolicy, Policy
-from turnwired.domain.tool import Tool, ToolRef, ToolSource
+from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSource
 from turnwired.domain.usage import Cost, Usage
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[/red]\x9b31m\rgone"
@@ -180,3 +180,11 @@ def test_what_is_not_known_is_said_to_be_unknown() -> None:
     assert usage_text(Usage(10)) == "10 tokens in, ? out"
     assert cost_text(None) == "unknown (no price for the model)"
     assert cost_text(Cost("EUR", 2_000_000, complete=False)) == "at least 0.002000 EUR"
+
+
+@pytest.mark.requirement("CLI-17")
+def test_a_tool_whose_name_is_taken_is_told_with_who_has_it() -> None:
+    holder, loser = ToolRef("x", "x", ToolSource.LOCAL), ToolRef("x", "x", ToolSource.MCP, "crm")
+    collision = ToolCollision("x", holder, (loser,), CollisionResolution.PRIORITY)
+    (words,) = collision_words(collision)
+    assert words.startswith("tool 'x' of mcp crm is left out: the name 'x' belongs to 'x' of local; rename one")

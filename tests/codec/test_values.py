@@ -31,6 +31,8 @@ from turnwired.codec.values import (
     failure_to_pb,
     seconds_from_pb,
     seconds_to_pb,
+    tool_collision_from_pb,
+    tool_collision_to_pb,
     tool_from_pb,
     tool_to_pb,
 )
@@ -39,7 +41,7 @@ from turnwired.domain.failure import Failure
 from turnwired.domain.message import Message
 from turnwired.domain.policy import LimitMode, LoopPolicy, Policy
 from turnwired.domain.run import Caller, Cursor, Run, TurnSpec
-from turnwired.domain.tool import Tool
+from turnwired.domain.tool import Tool, ToolCollision
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -101,6 +103,14 @@ def test_a_tool_survives(tool: Tool) -> None:
     out = tool_pb2.Tool()
     tool_to_pb(tool, out)
     assert tool_from_pb(out) == tool
+
+
+@pytest.mark.requirement("CODEC-4")
+@given(values(ToolCollision))
+def test_a_tool_collision_survives(collision: ToolCollision) -> None:
+    out = tool_pb2.ToolCollision()
+    tool_collision_to_pb(collision, out)
+    assert tool_collision_from_pb(out) == collision
 
 
 @pytest.mark.requirement("CODEC-4")

@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]
 
 ROUNDS = 8
 SESSIONS = 3
+SERIAL = "[policy]\ntool.max_parallel_calls = 1\n"
+"""So that a kill finds calls that wait for their turn."""
 
 
 def behaviour(request: Request) -> Sequence[Step]:
@@ -91,7 +93,7 @@ async def test_runs_in_flight_survive_kill_9_at_random_points(tmp_path: Path, se
         views: list[Followed] = []
         following: list[asyncio.Task[Followed]] = []
         for number in range(ROUNDS + 1):
-            async with service(tmp_path, config_text(p.url), listen=listen, GATES=p.url) as s:
+            async with service(tmp_path, config_text(p.url, more=SERIAL), listen=listen, GATES=p.url) as s:
                 listen = s.address
                 async with asyncio.timeout(START_SECONDS):
                     await asyncio.gather(*following)  # across the restart, on their own connections
@@ -162,9 +164,9 @@ async def test_a_reader_ahead_of_what_was_stored_is_told_to_rewind(tmp_path: Pat
 @pytest.mark.requirement("E2E-42")
 async def test_calls_cut_by_a_kill_say_what_is_known_and_the_session_goes_on(tmp_path: Path) -> None:
     async with provider() as p:
-        p.script(calls(("add", {"a": 40, "b": 2}), ("pass_gate", {"name": "closed"})), answer("Moving on."))
-        more = "[policy]\ntool.max_parallel_calls = 1\n"
-        async with service(tmp_path, config_text(p.url, more=more), GATES=p.url) as s:
+        three = calls(("add", {"a": 40, "b": 2}), ("pass_gate", {"name": "closed"}), ("record", {"word": "late"}))
+        p.script(three, answer("Moving on."))
+        async with service(tmp_path, config_text(p.url, more=SERIAL), GATES=p.url) as s:
             turn = prompt("Do it", session_id="s").turn
             turn_id = (await s.turns.StartTurn(turn_service_pb2.StartTurnRequest(turn=turn))).run_id
             await p.until_at_gate("closed")
@@ -183,10 +185,11 @@ async def test_calls_cut_by_a_kill_say_what_is_known_and_the_session_goes_on(tmp
     assert [result.status for result in results] == [
         message_pb2.TOOL_RESULT_STATUS_OK,
         message_pb2.TOOL_RESULT_STATUS_OUTCOME_UNKNOWN,
+        message_pb2.TOOL_RESULT_STATUS_NOT_EXECUTED,
     ]
     assert after.view.text == "Moving on."
     assert_well_formed(sent)
-    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool", "user"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool", "tool", "user"]
     assert sent[2]["content"] == "42"
     assert len(ledger(tmp_path)) == 1
     assert turn_id in ended.stderr

@@ -55,6 +55,7 @@ async def test_readers_that_do_not_read_harm_nobody_and_miss_nothing(tmp_path: P
                 late += frame.events
         for call in stuck:
             call.cancel()
+            await call.code()  # what is still to come for a call must not come to a loop that is closed
         ended = await s.stop()
     assert run.view.outcome is not None
     assert run.view.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED, run.view.outcome

@@ -130,6 +130,7 @@ async def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
             s.signal(signal.SIGINT)
             ended = await s.wait(10.0)
             following.cancel()
+            await asyncio.wait([following])
         assert ended.code in (-signal.SIGINT, 130)
         assert "Traceback" not in ended.stderr
         assert await none_alive(children)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from e2e.provider import Drop, Refuse, Say, answer, calls, provider
-from e2e.service import ROOT, config_text, prompt, service
+from e2e.provider import Drop, Refuse, Say, Wait, answer, calls, provider
+from e2e.service import ROOT, Followed, config_text, prompt, service
 from telemetry.collector import running_collector
 
 pytestmark = pytest.mark.anyio
@@ -22,17 +23,24 @@ RETRY = "[policy]\nretry.initial_delay = '10ms'\nretry.max_delay = '10ms'\n"
 async def test_spans_and_metrics_of_runs_with_tools_pass_an_independent_checker(tmp_path: Path) -> None:
     with running_collector() as collector:
         config = f'{config_text("URL", time_server=True)}[telemetry]\notlp_endpoint = "{collector.endpoint}"\n{RETRY}'
+        gate = asyncio.Event()
         both = calls(("add", {"a": 1, "b": 2}), ("time__get_current_time", {"timezone": "UTC"}), ("nosuch", {}))
         async with (
             provider(
-                *(both, answer("It is three.")),
+                *(both, (Say("It is three"), Wait(gate), *answer(". "))),
                 *((Refuse(503),), answer("At last.")),
                 (Refuse(401, "invalid_api_key"),),
                 *((Say("half"), Drop()),) * 8,
             ) as p,
             service(tmp_path, config.replace("URL", p.url), GATES=p.url) as s,
         ):
-            for number in range(4):
+            # The rest of the text comes in a read of its own, so that there is a time between chunks to measure.
+            slow = Followed()
+            following = s.follow(prompt("a very private question", session_id="s0"), slow)
+            await slow.until("text_delta")
+            gate.set()
+            await following
+            for number in range(1, 4):
                 await s.run(prompt("a very private question", session_id=f"s{number}"))
             ended = await s.stop()
         spans = collector.spans

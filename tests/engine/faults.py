@@ -88,11 +88,11 @@ class FaultyStore:
     async def take_over_unfinished(self) -> Sequence[StoredRun]:
         return await self.inner.take_over_unfinished()
 
-    async def take_over(self, run_id: str, epoch: int) -> StoredRun | None:
+    async def take_over(self, run_id: str) -> StoredRun | None:
         if self.fail_next > 0:
             self.fail_next -= 1
             raise StoreUnavailable("the disk is full")
-        return await self.inner.take_over(run_id, epoch)
+        return await self.inner.take_over(run_id)
 
     async def ping(self) -> None:
         await self.inner.ping()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine.faults import FaultyStore
-from engine.harness import CALLER, LIMIT, Reader, user, world
+from engine.harness import CALLER, LIMIT, Reader, World, user, world
 from turnwire.v1 import event_pb2
 from turnwired.codec.event import decode_events
 from turnwired.codec.frame import events_of, record_header
@@ -15,10 +15,12 @@ from turnwired.domain.errors import Unavailable
 from turnwired.domain.event import Event, IterationStarted, RunFinished, TextDelta, ToolCallExecuting, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResultStatus
-from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.policy import LoopPolicy, Policy, TimeoutPolicy
-from turnwired.domain.run import Cursor, RunState, TurnSpec
+from turnwired.domain.run import Cursor, Run, RunState, TurnSpec
+from turnwired.domain.trace import ToolCallTrace
 from turnwired.engine import log as engine_log
+from turnwired.engine import recovery as engine_recovery
 from turnwired.store.port import LogRow, NewRun, RunFilter
 from turnwired.testing.provider import answer, calls
 from turnwired.testing.registry import Function
@@ -125,6 +127,47 @@ async def test_a_store_that_stays_away_is_told_to_readers_and_the_run_is_settled
         assert run.outcome.failure.reason is Reason.SERVER_RESTARTED
         again = await w.run(session_id="s")
         assert again.finished.outcome.kind is OutcomeKind.ANSWERED
+
+
+@pytest.mark.requirement("ENGINE-20")
+async def test_a_store_that_comes_back_gets_the_end_of_the_run_and_readers_go_back_to_what_was_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_log, "STORE_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(engine_recovery, "RETRY_SECONDS", 0.001)
+    store = FaultyStore()
+    gate = asyncio.Event()
+    async with world([[gate.wait, *answer("never stored")], answer("again")], store=store) as w:
+        run_id, before, task = await w.start(session_id="s")
+        await before.until(IterationStarted)
+        store.fail_next = engine_log.STORE_ATTEMPTS + 3
+        gate.set()
+        with pytest.raises(Unavailable):
+            await task
+        assert before.of(TextDelta)
+        run = await settled(w, run_id)
+        after = Reader()
+        await w.follow(run_id, after, before.cursor)
+        again = await w.run(session_id="s")
+    assert store.fail_next == 0
+    assert run.outcome is not None
+    assert run.outcome.failure is not None
+    assert run.outcome.failure.reason is Reason.STORE_UNAVAILABLE
+    assert after.frames[0].rewind_to_sequence == next(
+        item.sequence for item in before.events if isinstance(item.event, IterationStarted)
+    )
+    assert {frame.epoch for frame in after.frames} == {2}
+    assert "TextDelta" not in after.kinds()
+    assert again.finished.outcome.kind is OutcomeKind.ANSWERED
+
+
+async def settled(w: World, run_id: str) -> Run:
+    """The run once it has settled; bounded by the test's own limit."""
+    while True:
+        run = await w.engine.get_run(CALLER, run_id)
+        if run.state is RunState.SETTLED:
+            return run
+        await settle_loop(1)
 
 
 async def first_event(reader: Reader) -> object:
@@ -361,3 +404,33 @@ async def test_a_caller_that_leaves_while_its_turn_is_accepted_leaves_no_run_wit
         await w.follow(runs[0].run_id, reader)
     kind = OutcomeKind.ABORTED if session_id is None else OutcomeKind.ANSWERED
     assert reader.finished.outcome.kind is kind
+
+
+@pytest.mark.requirement("ENGINE-21")
+async def test_a_trace_too_large_for_a_message_is_cut_to_fit_and_says_so() -> None:
+    async def large(invocation: ToolInvocation) -> str:
+        return "x" * 60_000
+
+    script = [calls(*[("large", "{}")] * 60), answer("done")]
+    async with world(script, {"large": large}) as w:
+        run_id, reader, task = await w.start(include_trace=True)
+        await task
+        read = await w.engine.get_trace(CALLER, run_id)
+    whole = [event for event in reader.of(ToolCallFinished) if isinstance(event, ToolCallFinished)]
+    assert all(event.result.original_size_bytes is None for event in whole)
+    for trace in (reader.finished.trace, read):
+        assert trace is not None
+        results = [item.entry.result for item in trace.entries if isinstance(item.entry, ToolCallTrace)]
+        assert len(results) == 60
+        assert all(result is not None and result.original_size_bytes == 60_000 for result in results)
+    assert max(frame.ByteSize() for frame in reader.frames) < 4 << 20
+
+
+@pytest.mark.requirement("ENGINE-22")
+async def test_what_a_run_goes_without_is_a_notice_in_its_log() -> None:
+    gone = Failure(FailurePhase.TRANSPORT, Reason.MCP_UNAVAILABLE, "The server 'time' is down.", origin="time")
+    async with world([answer("done")]) as w:
+        w.registry.failures = (gone,)
+        reader = await w.run()
+    assert reader.kinds()[:3] == ["RunStarted", "Notice", "IterationStarted"]
+    assert reader.of(Notice) == [Notice(gone.reason, gone.message, {"origin": "time"})]

@@ -65,7 +65,7 @@ async def test_what_ends_a_run_while_it_is_prepared_is_not_forgotten(how: str) -
         if how == "cancel":
             w.engine.cancel_if_live(run_id, Failure(FailurePhase.MODEL, Reason.CANCELLED, "test"))
         else:
-            w.engine.deadline_reached(run_id)
+            w.engine.deadline_reached(run_id, 5.0)
         assert store.load_gate is not None
         store.load_gate.set()
         await task

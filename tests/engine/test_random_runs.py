@@ -82,7 +82,7 @@ class Judged:
         return await watcher(self.w, run_id, live, self.chaos)
 
 
-@pytest.mark.requirement("ENGINE-20")
+@pytest.mark.requirement("ENGINE-30")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_whatever_happens_a_run_settles_once_and_everybody_reads_the_same(seed: int) -> None:
     chaos = Chaos(random.Random(seed))
@@ -94,7 +94,7 @@ async def test_whatever_happens_a_run_settles_once_and_everybody_reads_the_same(
     assert len(set(tools.ran)) == len(tools.ran), "a call was executed twice"
 
 
-@pytest.mark.requirement("ENGINE-20")
+@pytest.mark.requirement("ENGINE-30")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_process_that_dies_anywhere_leaves_runs_that_the_next_one_ends(seed: int) -> None:
     chaos = Chaos(random.Random(1000 + seed))

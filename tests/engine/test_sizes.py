@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 LONG = "x" * 600
 
 
-@pytest.mark.requirement("ENGINE-21")
+@pytest.mark.requirement("ENGINE-31")
 @pytest.mark.parametrize(
     "batch",
     [
@@ -45,7 +45,7 @@ async def test_an_answer_that_does_not_end_is_ended(batch: Step, monkeypatch: py
     assert failure.reason is Reason.PROVIDER_PROTOCOL_ERROR
 
 
-@pytest.mark.requirement("ENGINE-22")
+@pytest.mark.requirement("ENGINE-32")
 @pytest.mark.parametrize("level", list(Visibility))
 async def test_frames_keep_their_size_where_a_slow_store_made_a_row_that_does_not(
     level: Visibility, monkeypatch: pytest.MonkeyPatch

@@ -29,7 +29,7 @@ CANCELLED = Failure(FailurePhase.MODEL, Reason.CANCELLED, "test")
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waits between attempts."""
     monkeypatch.setattr(engine_log, "STORE_RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(engine_recovery, "FIRST_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(engine_recovery, "RETRY_SECONDS", 0.001)
 
 
 async def follow_to_the_end(w: World, run_id: str, reader: Reader) -> None:
@@ -42,7 +42,7 @@ async def follow_to_the_end(w: World, run_id: str, reader: Reader) -> None:
             await asyncio.sleep(0)
 
 
-@pytest.mark.requirement("ENGINE-23")
+@pytest.mark.requirement("ENGINE-33")
 async def test_a_run_that_could_not_be_recorded_is_ended_when_the_store_is_back() -> None:
     store = FaultyStore()
     begin, end = asyncio.Event(), asyncio.Event()
@@ -73,7 +73,7 @@ async def test_a_run_that_could_not_be_recorded_is_ended_when_the_store_is_back(
     assert fresh.finished.outcome.kind is OutcomeKind.ANSWERED
 
 
-@pytest.mark.requirement("ENGINE-23")
+@pytest.mark.requirement("ENGINE-33")
 async def test_a_server_that_stops_does_not_wait_for_a_store_that_stays_away() -> None:
     store = FaultyStore()
     begin = asyncio.Event()
@@ -88,7 +88,7 @@ async def test_a_server_that_stops_does_not_wait_for_a_store_that_stays_away() -
             await w.engine.stop(0.5)
 
 
-@pytest.mark.requirement("ENGINE-24")
+@pytest.mark.requirement("ENGINE-34")
 async def test_a_run_that_was_created_without_an_answer_is_ended_and_frees_its_session() -> None:
     store = FaultyStore(lost_answers=1)
     async with world([answer("again")], store=store) as w:

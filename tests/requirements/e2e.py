@@ -36,7 +36,7 @@ REQUIREMENTS = {
     "CLI-14": "turnwire run beside a server on the same database says to use that server.",
     "CLI-15": "A server that does not answer is one clear line, exit status 2.",
     "CLI-16": "An unknown agent is one clear line, exit status 2.",
-    "CLI-17": "turnwire tools lists names, sources and first lines.",
+    "CLI-17": "turnwire tools lists names, sources and first lines, and says what is left out and why.",
     "CLI-18": "turnwire policy shows each value with its layer.",
     "CLI-19": "turnwire tools and turnwire policy leave no database behind.",
     "CLI-20": "Help and version; a wrong option is no traceback.",

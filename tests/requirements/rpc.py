@@ -9,6 +9,8 @@ REQUIREMENTS = {
     "RPC-6": "An error arrives with its reason and details, however long the words of the request are.",
     "RPC-7": "Checking a request takes time in proportion to its size, so that one request holds up nobody.",
     "RPC-8": "ListTools pages by name and says of each tool what the rules say.",
+    "RPC-27": "A request above max_request_bytes ends in gRPC's own RESOURCE_EXHAUSTED, and the server goes on.",
+    "RPC-26": "The first page of ListTools says what is left out and why, and apart from it which names collide.",
     "RPC-9": "A fault of the service is told to its log in full, and to the caller only that there is one.",
     "RPC-10": "RunTurn streams a dense log and ends with OK after RunFinished.",
     "RPC-11": "StartTurn returns ids at once; the run goes on without a stream; GetRun has message and trace.",

@@ -9,7 +9,7 @@ REQUIREMENTS: dict[str, str] = {
     "STORE-4": "A row is appended only after the one before it, by the owner of the run; again, it is acknowledged.",
     "STORE-5": "A run settles exactly once, with its summary, its session's messages and the session's release.",
     "STORE-6": "A log reads from any sequence in bounded parts that join to the whole.",
-    "STORE-7": "A takeover raises the epoch of every unsettled run, and fences whoever wrote before.",
+    "STORE-7": "A takeover raises the epoch of every unsettled run, or of one, and fences whoever wrote before.",
     "STORE-8": "Runs are listed newest first, by any combination of filters, in pages that miss and repeat nothing.",
     "STORE-9": "Tenants see neither runs, sessions nor idempotency keys of each other.",
     "STORE-10": "Whatever bytes and text a caller stores come back unchanged; what cannot be stored fails alone.",

@@ -13,6 +13,7 @@ from rpc.server import SECONDS, connected, details, prompt
 from turnwire.v1 import message_pb2, outcome_pb2, tool_pb2, turn_service_pb2
 from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.message import Message, OpaqueBlock
+from turnwired.rpc.server import Listen
 from turnwired.testing.provider import ScriptedProvider, answer
 
 pytestmark = pytest.mark.anyio
@@ -161,6 +162,18 @@ async def test_a_selection_of_very_many_patterns_is_answered() -> None:
     async with connected([]) as c:
         response = await c.turns.ListTools(request, timeout=SECONDS)
     assert not response.tools
+
+
+@pytest.mark.requirement("RPC-27")
+async def test_a_request_above_the_limit_gets_grpcs_own_answer_and_harms_nobody() -> None:
+    async with connected([answer("fine")]) as c:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(prompt("x" * Listen("").max_request_bytes))
+        frames = await c.run(prompt())
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    # The contract says that this one has no ErrorInfo: gRPC answers before any code of ours is asked.
+    assert "grpc-status-details-bin" not in dict(caught.value.trailing_metadata() or ())
+    assert frames[-1].events[-1].run_finished.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED
 
 
 @pytest.mark.requirement("RPC-25")

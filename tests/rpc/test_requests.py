@@ -13,14 +13,18 @@ from rpc.server import SECONDS, connected, details, prompt
 from turnwire.v1 import (
     message_pb2,
     model_pb2,
+    outcome_pb2,
     policy_pb2,
     server_service_pb2,
     session_service_pb2,
     session_service_pb2_grpc,
+    tool_pb2,
     turn_service_pb2,
 )
 from turnwired.domain.errors import CodecError, StoreUnavailable
+from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.run import Caller
+from turnwired.domain.tool import CollisionResolution, ToolCollision, ToolRef, ToolSource
 from turnwired.rpc import request as read
 from turnwired.rpc.request import turn_spec
 from turnwired.testing.provider import answer
@@ -241,6 +245,28 @@ async def test_tools_are_listed_in_pages_each_with_what_the_rules_say_of_it() ->
     assert [[tool.ref.routed_name for tool in page.tools] for page in (first, rest)] == [["a", "b"], ["c"]]
     assert not rest.next_page_token
     assert {tool.permission for tool in [*first.tools, *rest.tools]} == {policy_pb2.PERMISSION_ACTION_ALLOW}
+
+
+@pytest.mark.requirement("RPC-26")
+async def test_collisions_and_what_else_is_left_out_are_told_apart_and_once() -> None:
+    async def ok(invocation: ToolInvocation) -> str:
+        return "ok"
+
+    holder, other = ToolRef("a", "a", ToolSource.LOCAL), ToolRef("a", "a", ToolSource.MCP, "m")
+    async with connected([], {"a": ok, "b": ok}) as c:
+        c.world.registry.failures = (Failure(FailurePhase.ROUTING, Reason.TOOL_QUARANTINED, "is odd"),)
+        c.world.registry.collisions = (ToolCollision("a", holder, (other,), CollisionResolution.PRIORITY),)
+        first = await c.turns.ListTools(turn_service_pb2.ListToolsRequest(page_size=1), timeout=SECONDS)
+        rest = await c.turns.ListTools(
+            turn_service_pb2.ListToolsRequest(page_token=first.next_page_token), timeout=SECONDS
+        )
+    assert [failure.reason for failure in first.source_failures] == [outcome_pb2.REASON_TOOL_QUARANTINED]
+    (collision,) = first.collisions
+    assert collision.routed_name == "a"
+    assert collision.winner.source == tool_pb2.TOOL_SOURCE_LOCAL
+    assert [loser.server_id for loser in collision.losers] == ["m"]
+    assert collision.resolution == tool_pb2.COLLISION_RESOLUTION_PRIORITY
+    assert (len(rest.source_failures), len(rest.collisions)) == (0, 0)
 
 
 @pytest.mark.requirement("RPC-4")

@@ -15,6 +15,7 @@ from rpc.server import SECONDS, Connected, connected, details, prompt
 
 from turnwire.v1 import event_pb2, outcome_pb2, run_pb2, turn_service_pb2
 from turnwired.domain.failure import Reason
+from turnwired.rpc.turn_service import TurnService
 from turnwired.testing.provider import Step, answer, calls, fails
 from turnwired.tools.port import ToolInvocation
 
@@ -94,7 +95,8 @@ async def test_a_run_is_read_whole_while_it_goes_on_and_after_it() -> None:
         during = (await c.turns.GetRun(ask, timeout=SECONDS)).run
         gate.set()
         frames += [frame async for frame in stream]
-        after = (await c.turns.GetRun(ask, timeout=SECONDS)).run
+        answered = await c.turns.GetRun(ask, timeout=SECONDS)
+        after, message = answered.run, answered.message
     first = next(event.iteration_finished for event in events_of(frames) if event.HasField("iteration_finished"))
     assert during.state == run_pb2.RUN_STATE_RUNNING
     assert during.usage == first.usage
@@ -105,6 +107,8 @@ async def test_a_run_is_read_whole_while_it_goes_on_and_after_it() -> None:
         assert run.create_time.ToNanoseconds() <= run.start_time.ToNanoseconds() > 0
         assert (run.session_id, run.agent_id, dict(run.labels)) == ("s", "default", {"team": "a"})
         assert (run.model.provider, run.model.model) == ("scripted", "scripted-model")
+    assert message.create_time == after.settle_time
+    assert message == events_of(frames)[-1].run_finished.message
     assert after.settle_time.ToNanoseconds() >= after.start_time.ToNanoseconds()
 
 
@@ -237,6 +241,31 @@ async def test_a_cut_stream_cancels_a_stateless_run_unless_it_may_go_on(policy: 
         assert closed == 1
     else:
         assert done.run.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED
+
+
+class Gone:
+    """The context of a call that has ended: a write is where that is noticed first."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    async def write(self, frame: bytes) -> None:
+        self.written.append(frame)
+        raise grpc.aio.InternalError("the call has ended")
+
+    def time_remaining(self) -> float | None:
+        return None
+
+
+@pytest.mark.requirement("RPC-17")
+async def test_a_write_that_finds_the_caller_gone_is_a_cut_stream_and_no_fault_of_ours() -> None:
+    async with connected([calls(("endless", "{}"))], {"endless": endless}) as c:
+        gone: Any = Gone()
+        with pytest.raises(asyncio.CancelledError):
+            await TurnService(c.world.engine).run_turn(prompt(), gone)
+        first = turn_service_pb2.RunTurnResponse.FromString(gone.written[0]).events[0]
+        done = await settled(c, first.run_started.run_id)
+    assert done.run.outcome.failure.reason == outcome_pb2.REASON_CALLER_DISCONNECTED
 
 
 @pytest.mark.requirement("RPC-18")

@@ -14,12 +14,6 @@ from turnwired.store.sqlite import SqliteStore
 STORES = ("memory", "sqlite")
 
 
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, bool]]:
-    """The loop that the server runs on."""
-    return "asyncio", {"use_uvloop": True}
-
-
 @pytest.fixture(params=STORES)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """An empty store, started."""

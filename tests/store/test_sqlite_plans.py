@@ -48,12 +48,13 @@ def test_statements_over_rows_look_up_each_by_key(
     [
         sql.GET_RUN,
         sql.GET_ROW,
+        sql.RAISE_EPOCH,
         sql.ROWS_AFTER_SEQUENCE,
         sql.FIRST_ROW_AFTER_EPOCH,
         sql.SESSION_EXISTS,
         sql.LOAD_MESSAGES,
     ],
-    ids=["run", "row", "after_sequence", "after_epoch", "session", "messages"],
+    ids=["run", "row", "raise_epoch", "after_sequence", "after_epoch", "session", "messages"],
 )
 def test_reads_look_up_by_key(database: sqlite3.Connection, statement: NamedSql) -> None:
     names = {name.strip(":,()") for name in statement.text.split() if name.strip("(").startswith(":")}

@@ -281,18 +281,18 @@ async def test_a_takeover_raises_the_epoch_of_what_is_not_settled_and_only_that(
 
 
 @pytest.mark.requirement("STORE-7")
-async def test_one_run_is_taken_over_from_the_epoch_that_is_named_and_from_no_other(store: Store) -> None:
+async def test_one_run_is_taken_over_unless_it_is_settled(store: Store) -> None:
     await make_run(store, "run_1", rows=2)
     await make_run(store, "run_2", rows=1)
     await make_run(store, "run_done", rows=1, settle=True)
-    taken = await store.take_over("run_1", 1)
+    taken = await store.take_over("run_1")
     assert taken is not None
-    assert (taken.run_id, taken.epoch, taken.last_row_no, taken.last_sequence) == ("run_1", 2, 2, 4)
-    for run_id, epoch in (("run_1", 1), ("run_1", 3), ("run_done", 1), ("run_unknown", 1)):
-        assert await store.take_over(run_id, epoch) is None
+    assert (taken.run_id, taken.epoch, taken.last_row_no) == ("run_1", 2, 2)
+    assert taken == await store.get_run("default", "run_1")
+    assert await store.take_over("run_done") is None
+    assert await store.take_over("run_unknown") is None
     with pytest.raises(Fenced):
         await store.append(row("run_1", 3))
-    await store.append(row("run_1", 3, epoch=2))
     await store.append(row("run_2", 2))
 
 

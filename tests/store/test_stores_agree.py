@@ -75,7 +75,7 @@ def _read(draw: st.DrawFn) -> Request:
         lambda store: store.session_exists("default", session_id),
         lambda store: store.list_runs(RunFilter("default", session_id=session_id), number + 1, ""),
         lambda store: store.take_over_unfinished(),
-        lambda store: store.take_over(run_id, number),
+        lambda store: store.take_over(run_id),
     ]
     return draw(st.sampled_from(reads))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -123,7 +124,12 @@ atexit.register(lambda: print(time.monotonic() - started))
 """
     with silent_listener() as endpoint:
         done = subprocess.run(
-            [sys.executable, "-c", script, endpoint], capture_output=True, text=True, timeout=30, check=True
+            [sys.executable, "-c", script, endpoint],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
     assert float(done.stdout) < STOP_BOUND
     assert done.stderr == ""

@@ -10,9 +10,10 @@ from telemetry.script import Driver, discover, info, run_with_tools
 
 from turnwired.domain.model import TraceContext
 from turnwired.telemetry.null import NullTelemetry
+from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.otel import OtelTelemetry
 from turnwired.telemetry.port import Telemetry
-from turnwired.telemetry.settings import TelemetrySettings, open_telemetry
+from turnwired.telemetry.settings import TelemetrySettings
 
 
 @pytest.mark.requirement("TEL-11")
@@ -38,7 +39,8 @@ def test_without_a_collector_everything_is_empty() -> None:
 def test_without_a_collector_opentelemetry_is_not_imported() -> None:
     script = """
 import sys
-from turnwired.telemetry.settings import open_telemetry, settings_from_environment
+from turnwired.telemetry.opening import open_telemetry
+from turnwired.telemetry.settings import settings_from_environment
 telemetry = open_telemetry(settings_from_environment({}))
 telemetry.aclose()
 print([name for name in sys.modules if name.split(".")[0] in ("opentelemetry", "grpc", "google")])

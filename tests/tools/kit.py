@@ -25,9 +25,11 @@ SERVER = Path(__file__).parent / "servers" / "stdio_server.py"
 EMPTY_SCHEMA = '{"type":"object"}'
 
 
-def described(name: str, schema: str = EMPTY_SCHEMA, source: ToolSource = ToolSource.LOCAL) -> Tool:
+def described(
+    name: str, schema: str = EMPTY_SCHEMA, source: ToolSource = ToolSource.LOCAL, server_id: str | None = None
+) -> Tool:
     """A tool of a source."""
-    return Tool(ref=ToolRef(name, name, source), description=f"Does {name}.", input_schema_json=schema)
+    return Tool(ref=ToolRef(name, name, source, server_id), description=f"Does {name}.", input_schema_json=schema)
 
 
 @dataclass

@@ -22,12 +22,6 @@ from turnwired.tools.registry import Source
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's pidfd and parent-death signal")
 
 
-@pytest.fixture(params=[True, False], ids=["uvloop", "asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
-    """Processes and pipes are the loop's own code, so both loops are tried."""
-    return "asyncio", {"use_uvloop": request.param}
-
-
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

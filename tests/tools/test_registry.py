@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
+import anyio
 import pytest
 from tools.kit import FakeToolset, described, view_of
 
@@ -12,7 +14,7 @@ from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import ToolSelection, ToolSource
+from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection, ToolSource
 from turnwired.tools.naming import routed_name
 from turnwired.tools.registry import Registry, Source
 
@@ -46,20 +48,31 @@ async def test_a_call_reaches_the_source_under_its_own_name() -> None:
 
 @pytest.mark.requirement("TOOL-2")
 async def test_a_collision_goes_to_the_first_source_and_is_reported() -> None:
-    first, second = FakeToolset("first", [described("x")]), FakeToolset("second", [described("x"), described("y")])
+    first = FakeToolset("first", [described("x", server_id="first")])
+    second = FakeToolset("second", [described("x", server_id="second"), described("y")])
     view = await view_of(Source(first), Source(second))
     assert [tool.ref.routed_name for tool in view.tools] == ["x", "y"]
-    (failure,) = view.failures
-    assert failure.reason is Reason.TOOL_NAME_COLLISION
-    assert "'second'" in failure.message
-    assert "'first'" in failure.message
+    (collision,) = view.collisions
+    assert (collision.routed_name, collision.resolution) == ("x", CollisionResolution.PRIORITY)
+    assert collision.winner is not None
+    assert (collision.winner.server_id, [loser.server_id for loser in collision.losers]) == ("first", ["second"])
+    assert not view.failures
 
 
 @pytest.mark.requirement("TOOL-2")
 async def test_two_tools_of_one_name_in_one_source_are_one_tool_and_a_report() -> None:
     view = await view_of(Source(FakeToolset("m", [described("x"), described("x")]), namespace="m"))
     assert [tool.ref.routed_name for tool in view.tools] == ["m__x"]
-    assert [failure.reason for failure in view.failures] == [Reason.TOOL_NAME_COLLISION]
+    ref = ToolRef("m__x", "x", ToolSource.LOCAL)
+    assert view.collisions == (ToolCollision("m__x", ref, (ref,), CollisionResolution.PRIORITY),)
+
+
+@pytest.mark.requirement("TOOL-2")
+async def test_all_losers_of_a_name_are_in_one_collision_whatever_the_selection() -> None:
+    sources = [Source(FakeToolset(name, [described("x", server_id=name)])) for name in ("a", "b", "c")]
+    view = await view_of(*sources, selection=ToolSelection(exclude=("*",)))
+    (collision,) = view.collisions
+    assert [loser.server_id for loser in collision.losers] == ["b", "c"]
 
 
 @pytest.mark.requirement("TOOL-3")
@@ -215,3 +228,23 @@ async def test_a_view_is_fixed_while_its_source_changes() -> None:
     after = await registry.view(ToolSelection(), Caller())
     assert [tool.ref.routed_name for tool in before.tools] == ["old"]
     assert [tool.ref.routed_name for tool in after.tools] == ["new"]
+
+
+class _Late(FakeToolset):
+    """A source that is known only after others have been given up."""
+
+    async def tools(self) -> Sequence[Tool]:
+        await anyio.sleep(0.2)
+        return self.listed
+
+
+@pytest.mark.requirement("TOOL-5")
+async def test_a_required_source_is_waited_for_longer_than_one_that_may_be_missing() -> None:
+    sources = [
+        Source(_Late("required", [described("needed")]), required=True),
+        Source(_Late("optional", [described("spare")])),
+    ]
+    registry = Registry(sources, discovery_timeout=0.05, required_timeout=10.0)
+    view = await registry.view(ToolSelection(), Caller())
+    assert [tool.ref.routed_name for tool in view.tools] == ["needed"]
+    assert [failure.origin for failure in view.failures] == ["optional"]

@@ -56,7 +56,7 @@ def test_an_answer_without_anything_to_show_is_an_error_and_leaves_no_message(it
     run.answers(*items, stop())
     assert run.outcome.kind is OutcomeKind.ERRORED
     assert run.outcome.failure is not None
-    assert run.outcome.failure.reason is Reason.PROVIDER_MODEL_FAULT
+    assert run.outcome.failure.reason is Reason.ANSWER_MISSING
     assert not run.outcome.partial
     assert run.finished.message is None
     assert run.settled == ()

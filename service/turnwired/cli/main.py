@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 
 from turnwired import __version__
 from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, TurnwireError
+
+if TYPE_CHECKING:
+    from turnwired.config.model import Config
 
 # The processes that we start exec at once, and what gRPC would say about forking is no news to anybody.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
@@ -107,19 +111,20 @@ def serve(
 
 async def _serve(config_path: Path | None, listen: str | None) -> None:
     from turnwired.app import running
-    from turnwired.config.load import load_config
 
     environ = dict(os.environ)
     if listen is not None:
         environ["TURNWIRE_SERVER__LISTEN"] = listen
-    config = load_config(config_path, environ)
+    config = _configuration(config_path, environ)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running(config) as service:
         console.print(f"turnwire {__version__} is listening on {service.address}", soft_wrap=True)
+        collector = asyncio.create_task(_spare_the_collector(service.warm))
         await stop.wait()
+        collector.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
             # A second signal ends the process at once; as KeyboardInterrupt it would unwind every run first.
@@ -127,6 +132,17 @@ async def _serve(config_path: Path | None, listen: str | None) -> None:
         console.print("stopping: no new runs, those in flight may finish", soft_wrap=True)
         await service.drain()
     console.print("stopped", soft_wrap=True)
+
+
+async def _spare_the_collector(warm: asyncio.Event) -> None:
+    """Take what was loaded at the start, some hundred thousand objects that stay, out of every garbage collection.
+
+    Runs leave hardly any cycles, so collections may be rarer too. 200 turns at once: the 99th percentile of the
+    lateness of a delta fell from 173 to 74 ms.
+    """
+    await warm.wait()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @app.command()
@@ -177,7 +193,7 @@ async def _run(
 
 @app.command()
 def tools(config: ConfigOption = None, server: ServerOption = None, agent: AgentOption = "") -> None:
-    """List the tools that an agent sees, and the sources that cannot be used."""
+    """List the tools that an agent sees, and what is left out and why."""
     _quiet()
     try:
         run_loop(_tools(config, server, agent))
@@ -186,17 +202,20 @@ def tools(config: ConfigOption = None, server: ServerOption = None, agent: Agent
 
 
 async def _tools(config: Path | None, server: str | None, agent: str) -> None:
-    from turnwired.cli.tables import tool_table
+    from turnwired.cli.render import seen
+    from turnwired.cli.tables import collision_words, tool_table
     from turnwired.rpc.client import Client
 
     async with _address(config, server, stores=False) as address, Client(address) as client:
-        found, failures = await client.list_tools(agent)
-    if found:
-        console.print(tool_table(found))
+        listing = await client.list_tools(agent)
+    if listing.tools:
+        console.print(tool_table(listing.tools))
     else:
         console.print("no tools; add Python functions under tools.python or MCP servers under mcp_servers")
-    for failure in failures:
-        errors.print(f"not available: {failure.message}", soft_wrap=True, markup=False)
+    left_out = [failure.message for failure in listing.failures]
+    left_out += [words for collision in listing.collisions for words in collision_words(collision)]
+    for words in left_out:
+        errors.print(f"not available: {seen(words)}", soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -229,6 +248,17 @@ def _quiet() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
+def _configuration(path: Path | None, environ: Mapping[str, str]) -> Config:
+    """The configuration, whose Python tools may stand in modules beside its file. Installed packages come first."""
+    from turnwired.config.load import load_config
+
+    config = load_config(path, environ)
+    directory = str(Path(config.source).resolve().parent)
+    if config.tools.python and directory not in sys.path:
+        sys.path.append(directory)
+    return config
+
+
 @asynccontextmanager
 async def _address(config_path: Path | None, server: str | None, *, stores: bool) -> AsyncIterator[str]:
     """The given server, or a private one in this process: same code, same wire, a free loopback port.
@@ -239,10 +269,9 @@ async def _address(config_path: Path | None, server: str | None, *, stores: bool
         yield server
         return
     from turnwired.app import running
-    from turnwired.config.load import load_config
     from turnwired.config.model import MEMORY
 
-    config = load_config(config_path, os.environ)
+    config = _configuration(config_path, os.environ)
     changes: dict[str, Any] = {"server": config.server.model_copy(update={"listen": "127.0.0.1:0"})}
     if not stores:
         changes["store"] = config.store.model_copy(update={"path": MEMORY})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from turnwired.cli.render import seen
 from turnwired.domain.policy import EffectivePolicy
-from turnwired.domain.tool import Tool
+from turnwired.domain.tool import Tool, ToolCollision, ToolRef
 from turnwired.policy.leaves import LEAVES, value_at
 from turnwired.policy.text import as_text
 
@@ -20,11 +20,25 @@ def tool_table(tools: Sequence[Tool]) -> Table:
     for column in ("tool", "source", "what it does"):
         table.add_column(column)
     for tool in tools:
-        source = tool.ref.source.value.lower()
         first = tool.description.strip().splitlines()[0] if tool.description.strip() else ""
-        cells = (tool.ref.routed_name, f"{source} {tool.ref.server_id or ''}".strip(), seen(first))
+        cells = (tool.ref.routed_name, _source(tool.ref), seen(first))
         table.add_row(*map(Text, cells))  # as Text: a server's own words are no markup of ours
     return table
+
+
+def collision_words(collision: ToolCollision) -> Iterator[str]:
+    """One sentence for each tool that is left out because another has its name."""
+    for loser in collision.losers:
+        holder = collision.winner
+        why = "is claimed by others" if holder is None else f"belongs to {holder.native_name!r} of {_source(holder)}"
+        yield (
+            f"tool {loser.native_name!r} of {_source(loser)} is left out: the name {collision.routed_name!r} {why}; "
+            "rename one, or give one source a namespace"
+        )
+
+
+def _source(ref: ToolRef) -> str:
+    return f"{ref.source.value.lower()} {ref.server_id or ''}".strip()
 
 
 def policy_table(effective: EffectivePolicy) -> Table:

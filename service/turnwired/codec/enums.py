@@ -26,7 +26,7 @@ from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import LimitMode, PermissionAction, PolicyLayer
 from turnwired.domain.run import OnDisconnect, RunState
-from turnwired.domain.tool import ToolChoiceMode, ToolSource
+from turnwired.domain.tool import CollisionResolution, ToolChoiceMode, ToolSource
 from turnwired.domain.usage import UsageSource
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class EnumTable(Generic[DomainEnum, WireNumber]):
         return self.from_wire(number, field) if number else None
 
 
+COLLISION_RESOLUTION = EnumTable(CollisionResolution, tool_pb2.CollisionResolution.items(), "COLLISION_RESOLUTION_")
 FAILURE_PHASE = EnumTable(FailurePhase, outcome_pb2.FailurePhase.items(), "FAILURE_PHASE_")
 FINISH_REASON = EnumTable(FinishReason, trace_pb2.FinishReason.items(), "FINISH_REASON_")
 ITERATION_KIND = EnumTable(IterationKind, trace_pb2.IterationKind.items(), "ITERATION_KIND_")

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RECORD_TAG: Final = 0x0A  # field 1, length-delimited
-_EPOCH_TAG: Final = 0x10
-_THROUGH_TAG: Final = 0x18
-_REWIND_TAG: Final = 0x20
-_LAST_TAG: Final = 0x28
+_EPOCH: Final = b"\x10"
+_THROUGH: Final = b"\x18"
+_REWIND: Final = b"\x20"
+_LAST: Final = b"\x28"
 
+_SHORT: Final = tuple(bytes((value,)) for value in range(128))
 SHORT_HEADERS: Final = tuple(bytes((RECORD_TAG, length)) for length in range(128))
 """Tag and length of records under 128 bytes, which nearly every delta is."""
 
@@ -62,6 +63,8 @@ def varint(value: int) -> bytes:
     """A protobuf varint. Raises ValueError below 0: nothing in a frame is."""
     if value < 0:
         raise ValueError(f"{value} is negative")
+    if value < 128:
+        return _SHORT[value]
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -82,14 +85,16 @@ def frame(records: Sequence[bytes], epoch: int, through: int, last: int, rewind:
     event of the run. ``rewind``: the reader must drop what it has after this sequence.
     """
     parts = list(records)
+    through_bytes = varint(through)
     if epoch:
-        parts.append(bytes((_EPOCH_TAG,)) + varint(epoch))
+        parts += (_EPOCH, varint(epoch))
     if through:
-        parts.append(bytes((_THROUGH_TAG,)) + varint(through))
+        parts += (_THROUGH, through_bytes)
     if rewind is not None:
-        parts.append(bytes((_REWIND_TAG,)) + varint(rewind))
+        parts += (_REWIND, varint(rewind))
     if last:
-        parts.append(bytes((_LAST_TAG,)) + varint(last))
+        # A reader that keeps up, as nearly all do, has all there is.
+        parts += (_LAST, through_bytes if last == through else varint(last))
     return b"".join(parts)
 
 

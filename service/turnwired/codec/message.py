@@ -67,8 +67,20 @@ def message_from_pb(message: message_pb2.Message) -> Message:
         parts=parts_from_pb(message.parts, "parts"),
         message_id=message.message_id,
         run_id=message.run_id if message.HasField("run_id") else None,
-        create_time_ns=time_from_pb(message.create_time),
+        # Asked first: to read what is unset makes a Timestamp, and a history has thousands of messages without a time.
+        create_time_ns=time_from_pb(message.create_time) if message.HasField("create_time") else 0,
     )
+
+
+def messages_from_pb(messages: Iterable[message_pb2.Message], field: str) -> tuple[Message, ...]:
+    """Messages, each decoded; a CodecError names the one that is wrong."""
+    out: list[Message] = []
+    try:
+        for message in messages:
+            out.append(message_from_pb(message))  # noqa: PERF401 - the index of the failing message is wanted
+    except CodecError as error:
+        raise error.within(f"{field}[{len(out)}]") from error
+    return tuple(out)
 
 
 def parts_from_pb(parts: Iterable[message_pb2.Part], field: str) -> tuple[Part, ...]:

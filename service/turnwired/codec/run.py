@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from turnwire.v1 import turn_service_pb2
 from turnwired.codec.enums import ON_DISCONNECT, RUN_STATE
-from turnwired.codec.message import message_from_pb, message_to_pb
+from turnwired.codec.message import message_from_pb, message_to_pb, messages_from_pb
 from turnwired.codec.parse import parse
 from turnwired.codec.policy import policy_from_pb, policy_to_pb
 from turnwired.codec.values import (
@@ -168,7 +168,7 @@ def turn_from_pb(message: turn_service_pb2.TurnSpec, caller: Caller) -> TurnSpec
     """
     return TurnSpec(
         caller=caller,
-        input=tuple(_decoded(message_from_pb, item, f"input[{i}]") for i, item in enumerate(message.input)),
+        input=messages_from_pb(message.input, "input"),
         request_id=message.request_id,
         agent_id=message.agent_id,
         session_id=message.session_id if message.HasField("session_id") else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from turnwired.codec.enums import (
+    COLLISION_RESOLUTION,
     FAILURE_PHASE,
     OUTCOME_KIND,
     REASON,
@@ -16,7 +17,15 @@ from turnwired.domain.event import ModelUsage
 from turnwired.domain.failure import Failure
 from turnwired.domain.model import ModelSelection, TraceContext
 from turnwired.domain.outcome import LimitTrip, Notice, Outcome
-from turnwired.domain.tool import Tool, ToolAnnotations, ToolChoice, ToolChoiceMode, ToolRef, ToolSelection
+from turnwired.domain.tool import (
+    Tool,
+    ToolAnnotations,
+    ToolChoice,
+    ToolChoiceMode,
+    ToolCollision,
+    ToolRef,
+    ToolSelection,
+)
 from turnwired.domain.usage import Cost, Usage, UsageSource
 
 if TYPE_CHECKING:
@@ -276,6 +285,26 @@ def tool_from_pb(message: tool_pb2.Tool) -> Tool:
             open_world=hints.open_world if hints.HasField("open_world") else None,
         ),
         lazy=message.lazy,
+    )
+
+
+def tool_collision_to_pb(value: ToolCollision, out: tool_pb2.ToolCollision) -> None:
+    """All fields."""
+    out.routed_name = value.routed_name
+    if value.winner is not None:
+        tool_ref_to_pb(value.winner, out.winner)
+    for loser in value.losers:
+        tool_ref_to_pb(loser, out.losers.add())
+    out.resolution = COLLISION_RESOLUTION.to_wire[value.resolution]
+
+
+def tool_collision_from_pb(message: tool_pb2.ToolCollision) -> ToolCollision:
+    """All fields; resolution must be set."""
+    return ToolCollision(
+        message.routed_name,
+        tool_ref_from_pb(message.winner) if message.HasField("winner") else None,
+        tuple(tool_ref_from_pb(loser) for loser in message.losers),
+        COLLISION_RESOLUTION.from_wire(message.resolution, "resolution"),
     )
 
 

@@ -53,6 +53,24 @@ class Tool:
     lazy: bool = False
 
 
+class CollisionResolution(StrEnum):
+    """How a name that several tools claim was settled: all namespaced, the first source has it, or nobody has."""
+
+    NAMESPACED = "NAMESPACED"
+    PRIORITY = "PRIORITY"
+    REJECTED = "REJECTED"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCollision:
+    """Tools that claim one routed name. ``winner`` has it, or None when nobody has; ``losers`` are left out."""
+
+    routed_name: str
+    winner: ToolRef | None
+    losers: tuple[ToolRef, ...]
+    resolution: CollisionResolution
+
+
 class ToolChoiceMode(StrEnum):
     """Whether the model may, must or must not call tools. UNSPECIFIED: the agent's setting."""
 

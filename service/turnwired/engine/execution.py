@@ -10,36 +10,33 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import anyio
 import anyio.abc
 
 from turnwired.codec.frame import Visibility
-from turnwired.codec.message import encode_message
 from turnwired.codec.run import encode_run
-from turnwired.context.prompt import Prompt
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ReasoningChunk, ResponseIdentified, TextChunk, ToolArgumentsChunk
-from turnwired.domain.message import Message
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.run import Run, RunState, TurnSpec
+from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, sum_cost, sum_usage
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.ports import Wiring
-from turnwired.policy.bounds import Bounds
+from turnwired.engine.prepared import Prepared
+from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
-from turnwired.store.port import Settlement, StoredMessage
-from turnwired.telemetry.port import RunTelemetry
-from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
+from turnwired.store.port import Settlement
+from turnwired.tools.port import CheckedCall, ToolInvocation
 from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
 from turnwired.turn.facts import (
     Begin,
@@ -56,7 +53,7 @@ from turnwired.turn.facts import (
     ToolResolved,
 )
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.trace import trace_of
+from turnwired.turn.trace import bounded, trace_of
 
 logger = logging.getLogger(__name__)
 
@@ -65,26 +62,13 @@ E = TypeVar("E", CallModel, RunTool, Wait)
 MODEL = "model"
 """Key of the model call's or retry wait's task; tool calls have their call ids."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
+MAX_RESULT_BYTES = 3 << 20
+"""Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
 MAX_ANSWER_CHARACTERS = 3 << 20
 """Most that one answer of a model may say, several times what the largest models can. A provider that goes on without
 an end would fill the memory, and every event has to fit into a message of gRPC (4 MiB by default)."""
 UNWIND_SECONDS = 2.0
 """How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What a run needs beside its machine. ``provider`` is None when preparation failed with ``failure``."""
-
-    spec: TurnSpec
-    run: Run
-    bounds: Bounds
-    view: ToolView | None
-    provider: ModelProvider | None
-    prompt: Prompt | None
-    telemetry: RunTelemetry
-    failure: Failure | None = None
-    provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 class Execution:
@@ -129,11 +113,13 @@ class Execution:
 
     def trace(self) -> RunTrace:
         """What the run did so far, as far as readers may know of it."""
-        return trace_of(item for item in self._milestones if item.sequence <= self._log.visible)
+        return bounded(trace_of(item for item in self._milestones if item.sequence <= self._log.visible))
 
     def _deadline_reached(self, limit: float) -> None:
         # A timer fires outside of any task, and what the fact leads to may need to start one.
-        self._overdue = asyncio.get_running_loop().create_task(self._feed(DeadlineReached("timeout.run", limit)))
+        elapsed = (now_ns() - self._run.create_time_ns) / 1e9
+        fact = DeadlineReached("timeout.run", limit, elapsed)
+        self._overdue = asyncio.get_running_loop().create_task(self._feed(fact))
 
     async def _feed(self, fact: Fact) -> None:
         self.feed(fact)
@@ -204,8 +190,10 @@ class Execution:
                 span_id = telemetry.tool_started(event.call_id, name)
                 event = replace(event, span_id=span_id) if span_id else event
             case RunFinished():
+                if event.message is not None:
+                    event = replace(event, message=replace(event.message, create_time_ns=time_ns))
                 if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
-                    event = replace(event, trace=trace_of(self._milestones))
+                    event = replace(event, trace=bounded(trace_of(self._milestones)))
                 self._settled = replace(
                     self._run,
                     state=RunState.SETTLED,
@@ -296,12 +284,11 @@ class Execution:
                         first = time.monotonic_ns() - started
                         telemetry.output_began(iteration)
                     for item in items:
-                        kind = type(item)
-                        if kind is TextChunk or kind is ReasoningChunk:
+                        if isinstance(item, TextChunk | ReasoningChunk):
                             said += len(item.text)
-                        elif kind is ToolArgumentsChunk:
+                        elif isinstance(item, ToolArgumentsChunk):
                             said += len(item.fragment)
-                        elif kind is ResponseIdentified:
+                        elif isinstance(item, ResponseIdentified):
                             telemetry.response_identified(iteration, item.response_id, item.model)
                     if said > MAX_ANSWER_CHARACTERS:
                         raise ProviderError(_too_long())
@@ -365,9 +352,10 @@ class Execution:
             headers=prepared.telemetry.headers_for_tool(call_id),
             on_progress=lambda done, total, text: self.feed(ToolProgress(call_id, done, total, text)),
         )
+        longest = min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
-            result = await view.execute(effect.routed_name, invocation, prepared.bounds.max_result_bytes)
+            result = await view.execute(effect.routed_name, invocation, longest)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
 
     async def _wait(self, effect: Wait) -> None:
@@ -398,19 +386,3 @@ def _too_long() -> Failure:
 
 def _running(work: anyio.TaskHandle[None]) -> bool:
     return work.status in _RUNNING
-
-
-def stored_messages(
-    session_id: str | None, messages: Sequence[Message], create_time_ns: int
-) -> tuple[StoredMessage, ...]:
-    """Messages as the store keeps them for a session, stamped; without a session none are kept."""
-    if session_id is None:
-        return ()
-    return tuple(_stored_message(message, create_time_ns) for message in messages)
-
-
-def _stored_message(message: Message, create_time_ns: int) -> StoredMessage:
-    stamped = replace(message, create_time_ns=message.create_time_ns or create_time_ns)
-    return StoredMessage(
-        stamped.message_id, stamped.role.value, encode_message(stamped), stamped.run_id, stamped.create_time_ns
-    )

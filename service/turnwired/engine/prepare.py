@@ -17,11 +17,12 @@ from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, St
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
+from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import NO_POLICY, EffectivePolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
-from turnwired.engine.execution import Prepared
 from turnwired.engine.ports import Wiring
+from turnwired.engine.prepared import Prepared
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.providers.port import ModelProvider
@@ -30,6 +31,10 @@ from turnwired.tools.port import ToolView
 from turnwired.turn.setup import TurnSetup
 
 logger = logging.getLogger(__name__)
+
+
+MOST_NOTICES = 20
+"""Tools and sources left out that a run names in its log; ListTools names all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,7 @@ class Preparer:
             input_message_ids=tuple(message.message_id for message in input_),
             trace_context=telemetry.trace_context,
             include_trace=spec.include_trace,
+            notices=_notices(view),
             price=await self._wiring.price_of(resolved.model),
         )
         prepared = Prepared(
@@ -260,6 +266,15 @@ def _no_tool(what: str) -> ToolError:
 
 def _failure(reason: Reason, message: str) -> Failure:
     return Failure(FailurePhase.PREPARATION, reason, message)
+
+
+def _notices(view: ToolView | None) -> tuple[Notice, ...]:
+    """What the run does without, so that nobody wonders why the model did not call it."""
+    if view is None:
+        return ()
+    return tuple(
+        Notice(failure.reason, failure.message, {"origin": failure.origin}) for failure in view.failures[:MOST_NOTICES]
+    )
 
 
 def _options(model: ModelSelection) -> Mapping[str, object]:

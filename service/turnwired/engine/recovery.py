@@ -5,11 +5,11 @@ The events and facts of its owner are gone; what the log holds is all that ever 
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+
+import anyio
 
 from turnwired.codec.event import decode_events
 from turnwired.codec.run import decode_run, encode_run
@@ -17,17 +17,17 @@ from turnwired.domain.errors import CodecError, Fenced, StoreError
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
-from turnwired.engine.execution import stored_messages
 from turnwired.engine.log import RunLog, now_ns
+from turnwired.engine.stored import stored_messages
 from turnwired.store.port import Settlement, Store, StoredRun
 from turnwired.turn.recovery import closing_step
-from turnwired.turn.trace import TraceFold
+from turnwired.turn.trace import TraceFold, bounded
 
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 4 << 20
-FIRST_RETRY_SECONDS = 1.0
-LAST_RETRY_SECONDS = 30.0
+RETRY_SECONDS = 1.0
+MOST_RETRY_SECONDS = 30.0
 
 
 async def read_log(store: Store, run_id: str) -> list[LoggedEvent]:
@@ -87,7 +87,8 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
     for emitted in closing.events:
         event = emitted.event
         if isinstance(event, RunFinished):
-            event = finished = replace(event, trace=fold.trace())
+            message = event.message if event.message is None else replace(event.message, create_time_ns=now)
+            event = finished = replace(event, message=message, trace=bounded(fold.trace()))
         log.append(emitted.iteration, event, now)
         fold.add(LoggedEvent(log.last, now, emitted.iteration, event))
     assert finished is not None, "the closing events of a run end with RunFinished"
@@ -109,37 +110,28 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
     return run
 
 
-async def settle_when_possible(store: Store, log: RunLog, failure: Failure, halt: asyncio.Event) -> None:
-    """End a run of this process whose execution cannot go on, as soon as the store can record it.
+async def settle_broken(store: Store, run_id: str, failure: Failure) -> None:
+    """End a run that its execution in this process left unsettled, as soon as the store takes it.
 
-    In a new epoch, since readers may have seen deltas that never became durable. Until ``halt`` is set it is tried again
-    and again; after that once more, and what is left is settled at the next start.
+    In a new epoch: readers may have seen deltas that were never stored, and are then told to go back behind them. Goes
+    on until it is cancelled; what it has not ended by then, the next start does.
     """
-    delay = FIRST_RETRY_SECONDS
+    delay = RETRY_SECONDS
     while True:
-        last_time = halt.is_set()
         try:
-            stored = await store.take_over(log.run_id, log.epoch)
+            stored = await store.take_over(run_id)
             if stored is not None:
                 await settle_orphan(store, stored, failure)
+            return
         except Fenced:
-            return  # somebody else ends it
-        except CodecError as error:
-            logger.error("run %s stays unfinished: its log cannot be read (%s)", log.run_id, error)  # noqa: TRY400 - the error says it all
-            return
+            return  # whoever owns the run now ends it
         except StoreError as error:
-            text = "run %s cannot be ended yet: %s"
-            if last_time:
-                text = "run %s will be ended at the next start: %s"
-            logger.error(text, log.run_id, error)  # noqa: TRY400 - expected while the store is away
-            if last_time:
-                return
-        else:
+            logger.warning("run %s cannot be settled yet: %s", run_id, error)
+        except CodecError as error:
+            logger.error("run %s stays unfinished: its log cannot be read (%s)", run_id, error)  # noqa: TRY400 - the error says it all
             return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay):
-                await halt.wait()
-        delay = min(delay * 2, LAST_RETRY_SECONDS)
+        await anyio.sleep(delay)
+        delay = min(2 * delay, MOST_RETRY_SECONDS)
 
 
 async def settle_unfinished(store: Store, failure: Failure) -> Sequence[Run]:

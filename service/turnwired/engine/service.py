@@ -25,19 +25,20 @@ from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
-from turnwired.engine.execution import Execution, stored_messages
+from turnwired.engine.execution import Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
 from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
-from turnwired.engine.recovery import read_log, run_of, settle_unfinished, settle_when_possible
+from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
+from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import ProviderInfo
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
 from turnwired.turn.facts import CancelRequested, DeadlineReached
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.trace import trace_of
+from turnwired.turn.trace import bounded, trace_of
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +50,15 @@ STREAM_CUT = Failure(
     "Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
     retryable=True,
 )
-
-
-NOT_RECORDED = Failure(
+BROKEN = Failure(
+    FailurePhase.SETTLEMENT,
+    Reason.INTERNAL,
+    "The service failed while it executed the run ({}). Its log has the details.",
+)
+STORE_FAILED = Failure(
     FailurePhase.SETTLEMENT,
     Reason.STORE_UNAVAILABLE,
-    "The store could not record the run any more. What its tools have done stays done; send the turn again.",
+    "The run could not be stored while it was active. What its tools have done stays done; send the turn again.",
     retryable=True,
 )
 
@@ -101,7 +105,6 @@ class Engine:
         self._followers: set[Follower] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._stopping = False
-        self._halt = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         restarted = Failure(
@@ -180,11 +183,11 @@ class Engine:
             if created.existing:
                 ids = self._input_ids(stored)
         except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
+            self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
             if isinstance(error, StoreUnavailable) and error.uncertain:  # it may be stored all the same
-                await self._end_from_log(live, NOT_RECORDED)
-            self._forget(live)
+                await settle_broken(self._store, run_id, STORE_FAILED)
             return
         if created.existing:
             self._forget(live)
@@ -223,6 +226,7 @@ class Engine:
         input_: Sequence[Message],
         parent_headers: Mapping[str, str],
     ) -> None:
+        fault: Failure | None = None
         try:
             prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers)
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
@@ -230,24 +234,20 @@ class Engine:
                 execution.feed(live.stopped)
             await execution.run()
             if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
-                await self._end_from_log(live, NOT_RECORDED)
+                fault = STORE_FAILED
         except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
-            text = f"The service failed while it executed the run ({type(error).__name__}). Its log has the details."
-            await self._end_from_log(live, Failure(FailurePhase.SETTLEMENT, Reason.INTERNAL, text))
+            fault = replace(BROKEN, message=BROKEN.message.format(type(error).__name__))
+            live.log.failure = live.log.failure or Fenced("the run is ended from its stored log")
+            live.log.wake()
         finally:
             self._forget(live)
-
-    async def _end_from_log(self, live: _Live, failure: Failure) -> None:
-        """Nobody executes the run any more: readers attach again, and it is ended as soon as the store allows."""
-        live.log.failure = live.log.failure or Fenced("the run was ended from its stored log")
-        live.log.wake()
-        await settle_when_possible(self._store, live.log, failure, self._halt)
+        if fault is not None:
+            await settle_broken(self._store, run_id, fault)
 
     async def stop(self, grace: float) -> None:
         """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest."""
         self._stopping = True
-        self._halt.set()
         if not self._live:
             return
         with anyio.move_on_after(grace):
@@ -285,10 +285,14 @@ class Engine:
                 self._followers.discard(follower)
             return
         stored = await self._stored(caller, run_id)
+        recovering = Unavailable(Reason.STORE_UNAVAILABLE, "The run is being recovered; attach again.", 1.0)
+        ahead = cursor.epoch == stored.epoch and cursor.sequence > stored.last_sequence
+        if stored.state is not RunState.SETTLED and ahead:
+            raise recovering  # its deltas were lost, and where to go back to is known when the next epoch begins
         place = await place_of(self._store, run_id, cursor, stored.epoch, stored.last_sequence)
         await send_stored(self._store, run_id, place, level, send, until=None, last=stored.last_sequence)
         if stored.state is not RunState.SETTLED:
-            raise Unavailable(Reason.STORE_UNAVAILABLE, "The run is being recovered; attach again.", 1.0)
+            raise recovering
 
     async def get_run(self, caller: Caller, run_id: str) -> Run:
         """One run as it stands. Raises NotFound."""
@@ -306,7 +310,7 @@ class Engine:
         if live is not None and live.caller.tenant == caller.tenant and live.execution is not None:
             return live.execution.trace()
         await self._stored(caller, run_id)
-        return trace_of(await read_log(self._store, run_id))
+        return bounded(trace_of(await read_log(self._store, run_id)))
 
     async def list_runs(self, query: RunFilter, page_size: int, page_token: str) -> tuple[Sequence[Run], str]:
         """Runs, newest first."""
@@ -331,16 +335,14 @@ class Engine:
         if live is not None:
             self._end(live, CancelRequested(failure))
 
-    def deadline_reached(self, run_id: str) -> None:
-        """The deadline of the call that started the run is over, and the run was to end with it."""
+    def deadline_reached(self, run_id: str, limit: float) -> None:
+        """The deadline of the call that started the run, in seconds, is over, and the run was to end with it."""
         live = self._live.get(run_id)
         if live is not None:
             elapsed = (now_ns() - live.run.create_time_ns) / 1e9
-            self._end(live, DeadlineReached("deadline", elapsed))
+            self._end(live, DeadlineReached("deadline", limit, elapsed))
 
     def _end(self, live: _Live, stop: Stop) -> None:
-        if live.log.failure is not None:
-            return  # nothing of it is executed any more: its end is told by what is stored
         if live.execution is not None:
             live.execution.feed(stop)
         else:

@@ -17,13 +17,13 @@ from turnwire.v1 import turn_service_pb2, turn_service_pb2_grpc
 from turnwired.codec.event import event_from_pb
 from turnwired.codec.policy import effective_policy_from_pb, policy_to_pb
 from turnwired.codec.run import turn_to_pb
-from turnwired.codec.values import failure_from_pb, tool_from_pb
+from turnwired.codec.values import failure_from_pb, tool_collision_from_pb, tool_from_pb
 from turnwired.domain.errors import TurnwireError
 from turnwired.domain.event import Event
 from turnwired.domain.failure import Failure
 from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import TurnSpec
-from turnwired.domain.tool import Tool
+from turnwired.domain.tool import Tool, ToolCollision
 
 CALL_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
@@ -40,6 +40,15 @@ class Rewound:
     """Another process took the run over: what was told after event ``sequence`` was not stored, and never happened."""
 
     sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolListing:
+    """The tools of an agent by name, the sources and tools that are left out, and names that several tools claim."""
+
+    tools: Sequence[Tool]
+    failures: Sequence[Failure]
+    collisions: Sequence[ToolCollision]
 
 
 class Client:
@@ -98,10 +107,11 @@ class Client:
                 f"the connection to {self._address} was lost and could not be made again; run {lost.run_id} may go on"
             ) from lost
 
-    async def list_tools(self, agent_id: str) -> tuple[Sequence[Tool], Sequence[Failure]]:
-        """All tools of an agent by name, and the sources that could not be asked. Raises CallFailed."""
+    async def list_tools(self, agent_id: str) -> ToolListing:
+        """All tools of an agent, and what is left out. Raises CallFailed."""
         tools: list[Tool] = []
         failures: list[Failure] = []
+        collisions: list[ToolCollision] = []
         token = ""
         try:
             while True:
@@ -109,9 +119,10 @@ class Client:
                 page = await self._turns.ListTools(request, timeout=CALL_SECONDS)
                 tools += [tool_from_pb(tool) for tool in page.tools]
                 failures += [failure_from_pb(failure) for failure in page.source_failures]
+                collisions += [tool_collision_from_pb(collision) for collision in page.collisions]
                 token = page.next_page_token
                 if not token:
-                    return tools, failures
+                    return ToolListing(tools, failures, collisions)
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from error
 

@@ -1,4 +1,4 @@
-"""From the exception tree to gRPC statuses. Every non-OK status carries google.rpc.ErrorInfo (AIP-193).
+"""From the exception tree to gRPC statuses. Every non-OK status of ours carries google.rpc.ErrorInfo (AIP-193).
 
 ``domain`` is ``turnwire.v1`` and ``reason`` a name of the contract's Reason enum; BadRequest, RetryInfo and
 ResourceInfo come beside it where they fit. No message holds a secret, prompt text or a traceback.

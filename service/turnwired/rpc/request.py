@@ -20,7 +20,7 @@ from turnwired.codec.run import cursor_from_pb, turn_from_pb
 from turnwired.codec.values import model_from_pb, tool_selection_from_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
-from turnwired.domain.message import AttachmentRef, Message, Role, ToolCall, ToolResult
+from turnwired.domain.message import AttachmentRef, Message, Role, Text, ToolCall, ToolResult
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
@@ -209,6 +209,8 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
         problems.add(f"turn.input[{len(spec.input) - 1}].role", "the last message must be of ROLE_USER or ROLE_TOOL")
     open_calls: list[str] = []
     for index, message in enumerate(spec.input):
+        if not open_calls and message.role is not Role.TOOL and _is_plain_text(message):
+            continue  # nearly all of a history
         path = f"turn.input[{index}]"
         if not message.parts:
             problems.add(f"{path}.parts", "must not be empty")
@@ -217,6 +219,10 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
         open_calls = _check_pairs(message, path, open_calls, problems)
     if open_calls:
         problems.add("turn.input", f"calls without a result: {', '.join(open_calls)}")
+
+
+def _is_plain_text(message: Message) -> bool:
+    return len(message.parts) == 1 and type(message.parts[0].content) is Text
 
 
 def _check_pairs(message: Message, path: str, open_calls: list[str], problems: Problems) -> list[str]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+import grpc
+
 from turnwire.v1 import policy_pb2, turn_service_pb2
 from turnwired.codec.enums import RUN_STATE
+from turnwired.codec.frame import Visibility
 from turnwired.codec.message import message_to_pb
 from turnwired.codec.policy import effective_policy_to_pb
 from turnwired.codec.run import run_to_pb
 from turnwired.codec.trace import trace_to_pb
-from turnwired.codec.values import failure_to_pb, tool_to_pb
+from turnwired.codec.values import failure_to_pb, tool_collision_to_pb, tool_to_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
-from turnwired.domain.run import Caller, OnDisconnect
+from turnwired.domain.run import Caller, Cursor, OnDisconnect
 from turnwired.engine.service import STREAM_CUT, Engine, ends_with_stream
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
@@ -47,6 +50,7 @@ class TurnService:
 
     async def run_turn(self, request: turn_service_pb2.RunTurnRequest, context: Context) -> None:
         """Start the run, or attach to the one that the request id names, and follow it."""
+        limit = context.time_remaining()
         asked = read.disconnect(request.on_disconnect)
         after = read.cursor(request.after)
         level = read.stream_detail(request.stream_detail)
@@ -54,15 +58,22 @@ class TurnService:
         spec = read.turn_spec(request.turn, ANYBODY, asked)
         accepted = await self._engine.start_turn(spec, call_headers())
         try:
-            await self._engine.follow(ANYBODY, accepted.run_id, after, level, context.write)
+            await self._follow(accepted.run_id, after, level, context)
         except asyncio.CancelledError:
             if ends_with_stream(spec) and not accepted.existing:
-                self._stream_was_cut(accepted.run_id, context)
+                self._stream_was_cut(accepted.run_id, context, limit)
             raise
 
-    def _stream_was_cut(self, run_id: str, context: Context) -> None:
+    async def _follow(self, run_id: str, after: Cursor, level: Visibility, context: Context) -> None:
+        try:
+            await self._engine.follow(ANYBODY, run_id, after, level, context.write)
+        except grpc.aio.InternalError as error:
+            # A write that finds the call ended says so before gRPC cancels us: it is the same thing.
+            raise asyncio.CancelledError from error
+
+    def _stream_was_cut(self, run_id: str, context: Context, limit: float) -> None:
         if deadline_is_over(context):
-            self._engine.deadline_reached(run_id)
+            self._engine.deadline_reached(run_id, limit)
             return
         self._engine.cancel_if_live(run_id, STREAM_CUT)
 
@@ -84,7 +95,7 @@ class TurnService:
         read.on_wait(request.on_wait)
         after = read.cursor(request.after)
         level = read.stream_detail(request.stream_detail)
-        await self._engine.follow(ANYBODY, request.run_id, after, level, context.write)
+        await self._follow(request.run_id, after, level, context)
 
     async def get_run(
         self, request: turn_service_pb2.GetRunRequest, context: Context
@@ -176,6 +187,8 @@ class TurnService:
         if len(rest) > size:
             response.next_page_token = rest[size - 1].ref.routed_name
         if not request.page_token:
+            for collision in view.collisions:
+                tool_collision_to_pb(collision, response.collisions.add())
             for failure in view.failures:
                 failure_to_pb(failure, response.source_failures.add())
         return response

@@ -166,11 +166,10 @@ class Store(Protocol):
         """At boot, by the only process: every run that is not settled, its epoch raised by one, durably."""
         ...
 
-    async def take_over(self, run_id: str, epoch: int) -> StoredRun | None:
-        """The run, its epoch raised by one, durably: what was begun in ``epoch`` is fenced from then on.
+    async def take_over(self, run_id: str) -> StoredRun | None:
+        """Raise the epoch of one run by one, durably, and return it; None when it is settled or unknown.
 
-        None when it is settled, of another epoch, or not there; then nothing is changed. Changes are made in the order
-        in which they are asked for, so this also tells what became of a ``create_run`` that was not answered.
+        Its execution can append nothing from then on. For a run of this process that failed.
         """
         ...
 

@@ -254,11 +254,7 @@ def _run_select() -> Select[Any]:
 GET_RUN = _run_select().where(runs.c.run_id == _run_id)
 UNFINISHED_RUNS = _run_select().where(runs.c.state != _SETTLED).order_by(runs.c.create_time_ns, runs.c.run_id)
 RAISE_EPOCHS = update(runs).values(epoch=runs.c.epoch + _ONE).where(runs.c.state != _SETTLED)
-RAISE_EPOCH = (
-    update(runs)
-    .values(epoch=runs.c.epoch + _ONE)
-    .where(runs.c.run_id == _run_id, runs.c.epoch == bindparam("of_epoch", type_=Integer), runs.c.state != _SETTLED)
-)
+RAISE_EPOCH = RAISE_EPOCHS.where(runs.c.run_id == _run_id)
 
 GET_ROW = select(*(log_rows.c[name] for name in LOG_COLUMNS)).where(
     log_rows.c.run_id == _run_id, log_rows.c.row_no == bindparam("row_no", type_=Integer)

@@ -1,4 +1,4 @@
-"""Where telemetry goes, and the one door to it: ``open_telemetry``. Imports OpenTelemetry only when it goes somewhere.
+"""Where telemetry goes: settings, and how they are read from the environment. Imports no OpenTelemetry.
 
 Variables are those of the OpenTelemetry specification (SDK environment variables, OTLP exporter).
 """
@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from turnwired.domain.errors import ConfigError
-from turnwired.telemetry.null import NullTelemetry
-from turnwired.telemetry.port import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +62,6 @@ def settings_from_environment(
         sample_ratio=_sample_ratio(environ),
         metric_interval=_number(environ, "OTEL_METRIC_EXPORT_INTERVAL", 60_000.0) / 1000,
     )
-
-
-def open_telemetry(settings: TelemetrySettings) -> Telemetry:
-    """Telemetry to the configured collector, or telemetry that does nothing when none is configured.
-
-    Never connects here: a collector that is down, now or later, does no harm.
-    """
-    if settings.endpoint is None:
-        return NullTelemetry()
-    from turnwired.telemetry.otel import OtelTelemetry
-
-    return OtelTelemetry(settings)
 
 
 def _sample_ratio(environ: Mapping[str, str]) -> float:

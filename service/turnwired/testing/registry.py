@@ -11,7 +11,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolRef, ToolSelection, ToolSource
+from turnwired.domain.tool import Tool, ToolCollision, ToolRef, ToolSelection, ToolSource
 from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
 
 Function = Callable[[ToolInvocation], Awaitable[str]]
@@ -25,6 +25,7 @@ class MemoryRegistry:
     functions: Mapping[str, Function] = field(default_factory=dict[str, Function])
     executed: list[ToolInvocation] = field(default_factory=list[ToolInvocation])
     failures: tuple[Failure, ...] = ()
+    collisions: tuple[ToolCollision, ...] = ()
 
     async def start(self) -> None:
         """Nothing to start."""

@@ -10,7 +10,7 @@ from turnwired.domain.failure import Failure
 from turnwired.domain.message import Part, ToolResult
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolRef, ToolSelection
+from turnwired.domain.tool import Tool, ToolCollision, ToolRef, ToolSelection
 
 ProgressReporter = Callable[[float, float | None, str], None]
 """Called with progress, total if known, and a message, in units of the tool."""
@@ -104,7 +104,12 @@ class ToolView(Protocol):
 
     @property
     def failures(self) -> Sequence[Failure]:
-        """Sources and tools left out, and why."""
+        """Sources and tools left out, and why, and patterns that select nothing. Collisions are told apart."""
+        ...
+
+    @property
+    def collisions(self) -> Sequence[ToolCollision]:
+        """Names that several tools claim, in the whole deployment, whatever the selection."""
         ...
 
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:

@@ -16,7 +16,7 @@ from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolSelection
+from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection
 from turnwired.tools.naming import pattern_of, routed_name
 from turnwired.tools.port import Toolset
 from turnwired.tools.schema import compile_schema
@@ -57,6 +57,7 @@ class _Catalog:
     snapshots: tuple[_Snapshot, ...]
     entries: Mapping[str, Entry]
     failures: tuple[Failure, ...]
+    collisions: tuple[ToolCollision, ...]
     views: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], View] = field(default_factory=dict)
 
 
@@ -65,11 +66,14 @@ class Registry:
     """A ``ToolRegistry`` over the sources of a deployment.
 
     The order of ``sources`` is the order of tools, and says who keeps a name that two of them claim.
-    ``discovery_timeout`` (seconds) bounds how long a view waits for sources that are still being discovered.
+    ``discovery_timeout`` (seconds) bounds how long a view waits for sources that are still being discovered, and
+    ``required_timeout`` how long for those without which there is no run. The first start of an MCP server on a busy
+    machine takes longer than the former.
     """
 
     sources: Sequence[Source]
     discovery_timeout: float = 10.0
+    required_timeout: float = 60.0
     close_timeout: float = 12.0
     _catalog: _Catalog | None = None
 
@@ -105,10 +109,17 @@ class Registry:
         if scope.cancelled_caught:
             _LOG.warning("tool sources did not stop within %s s", self.close_timeout)
 
+    def _patience(self, source: Source) -> float:
+        return max(self.discovery_timeout, self.required_timeout) if source.required else self.discovery_timeout
+
     async def _snapshots(self) -> tuple[_Snapshot, ...]:
         found: list[_Snapshot | None] = [None] * len(self.sources)
 
-        async def ask(index: int, toolset: Toolset) -> None:
+        async def ask(index: int, source: Source) -> None:
+            with anyio.move_on_after(self._patience(source)):
+                await look(index, source.toolset)
+
+        async def look(index: int, toolset: Toolset) -> None:
             try:
                 tools = await toolset.tools()
             except ToolError as error:
@@ -127,10 +138,9 @@ class Registry:
                 usable=failure is None or bool(tools),
             )
 
-        with anyio.move_on_after(self.discovery_timeout):
-            async with anyio.create_task_group() as group:
-                for index, source in enumerate(self.sources):
-                    group.start_soon(ask, index, source.toolset)
+        async with anyio.create_task_group() as group:
+            for index, source in enumerate(self.sources):
+                group.start_soon(ask, index, source)
         return tuple(
             snapshot
             if snapshot is not None
@@ -138,7 +148,7 @@ class Registry:
                 failures=(
                     _unavailable(
                         source.toolset,
-                        f"its tools were not known within {self.discovery_timeout:g} s; it goes on trying",
+                        f"its tools were not known within {self._patience(source):g} s; it goes on trying",
                     ),
                 ),
                 usable=False,
@@ -153,6 +163,7 @@ def _same(old: tuple[_Snapshot, ...], new: tuple[_Snapshot, ...]) -> bool:
 
 def _compose(sources: Sequence[Source], snapshots: tuple[_Snapshot, ...]) -> _Catalog:
     entries: dict[str, Entry] = {}
+    losers: dict[str, list[ToolRef]] = {}
     failures: list[Failure] = []
     for source, snapshot in zip(sources, snapshots, strict=True):
         failures += snapshot.failures
@@ -166,10 +177,13 @@ def _compose(sources: Sequence[Source], snapshots: tuple[_Snapshot, ...]) -> _Ca
                 failures.append(entry)
                 continue
             routed = entry.tool.ref.routed_name
-            holder = entries.setdefault(routed, entry)
-            if holder is not entry:
-                failures.append(_collision(source, native, holder))
-    return _Catalog(snapshots, entries, tuple(failures))
+            if entries.setdefault(routed, entry) is not entry:
+                losers.setdefault(routed, []).append(entry.tool.ref)
+    collisions = tuple(
+        ToolCollision(routed, entries[routed].tool.ref, tuple(refs), CollisionResolution.PRIORITY)
+        for routed, refs in losers.items()
+    )
+    return _Catalog(snapshots, entries, tuple(failures), collisions)
 
 
 def _entry(source: Source, tool: Tool) -> Entry | Failure:
@@ -185,19 +199,6 @@ def _entry(source: Source, tool: Tool) -> Entry | Failure:
         )
     ref = replace(tool.ref, routed_name=routed_name(source.namespace, native))
     return Entry(source.toolset, replace(tool, ref=ref, input_schema_json=schema.offered_json), schema)
-
-
-def _collision(source: Source, native: str, holder: Entry) -> Failure:
-    name = holder.tool.ref.routed_name
-    return Failure(
-        phase=FailurePhase.ROUTING,
-        reason=Reason.TOOL_NAME_COLLISION,
-        message=(
-            f"tool {native!r} of {source.toolset.set_id!r} is left out: the name {name!r} already belongs to "
-            f"{holder.tool.ref.native_name!r} of {holder.toolset.set_id!r}; rename one, or give one source a namespace"
-        ),
-        origin=f"{source.toolset.set_id}/{native}",
-    )
 
 
 def _select(catalog: _Catalog, selection: ToolSelection) -> View:
@@ -219,7 +220,7 @@ def _select(catalog: _Catalog, selection: ToolSelection) -> View:
         for pattern in (*selection.include, *selection.narrow)
         if not any(pattern_of((pattern,)).fullmatch(name) for name in catalog.entries)
     )
-    return View(entries, (*catalog.failures, *unmatched))
+    return View(entries, (*catalog.failures, *unmatched), catalog.collisions)
 
 
 def _unavailable(toolset: Toolset, why: str) -> Failure:

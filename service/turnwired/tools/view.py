@@ -15,7 +15,7 @@ from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
-from turnwired.domain.tool import Tool
+from turnwired.domain.tool import Tool, ToolCollision
 from turnwired.tools.port import CheckedCall, ToolInvocation, Toolset
 from turnwired.tools.result import settle_failure, settle_output
 from turnwired.tools.schema import CompiledSchema, parse_arguments
@@ -50,6 +50,7 @@ class View:
 
     entries: Mapping[str, Entry]
     failures: Sequence[Failure] = ()
+    collisions: Sequence[ToolCollision] = ()
     tools: Sequence[Tool] = field(init=False)
 
     def __post_init__(self) -> None:

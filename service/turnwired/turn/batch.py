@@ -102,11 +102,11 @@ class ToolBatch:
             if call.state is CallState.RESOLVING:
                 out.do(ResolveTool(call.call_id, call.name, call.arguments))
 
-    def refuse(self, out: Out, why: str) -> None:
+    def refuse(self, out: Out, why: str, reason: Reason = Reason.TOOL_NOT_EXECUTED) -> None:
         """Settle every call as not executed."""
         for call in self._calls:
             if call.state is not CallState.SETTLED:
-                self._write(out, call, ToolResultStatus.NOT_EXECUTED, Reason.TOOL_NOT_EXECUTED, why)
+                self._write(out, call, ToolResultStatus.NOT_EXECUTED, reason, why)
 
     # --- facts ------------------------------------------------------------------------------------------------------
 

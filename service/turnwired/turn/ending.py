@@ -77,13 +77,13 @@ def of_complete_answer(answer: Answer, reason: FinishReason, calls_settled: int)
     if calls_settled:
         return _model(
             OutcomeKind.TOOL_ONLY,
-            Reason.PROVIDER_MODEL_FAULT,
+            Reason.ANSWER_MISSING,
             "The model ended the turn after its tools without any text. The results are kept; ask it to answer.",
             retryable=True,
         )
     return _model(
         OutcomeKind.ERRORED,
-        Reason.PROVIDER_MODEL_FAULT,
+        Reason.ANSWER_MISSING,
         "The model ended the turn without any output. Send the turn again.",
         retryable=True,
     )
@@ -108,7 +108,7 @@ def of_cut_answer(answer: Answer, reason: FinishReason, provider_reason: str, bo
         case FinishReason.EOF:
             return _model(
                 OutcomeKind.PROVIDER_EOF,
-                Reason.PROVIDER_PROTOCOL_ERROR,
+                Reason.PROVIDER_STREAM_ENDED,
                 "The provider's stream ended without saying that the answer is complete. Send the turn again.",
                 retryable=True,
             )
@@ -124,12 +124,14 @@ def of_cut_answer(answer: Answer, reason: FinishReason, provider_reason: str, bo
 
 def _output_limit(bounds: Bounds, usage: Usage) -> Ending:
     trip = None
+    reason = Reason.OUTPUT_LIMIT_REACHED  # the provider's own, unless the policy set one
     if bounds.max_output_tokens is not None:
+        reason = Reason.LIMIT_REACHED
         observed = usage.output_tokens if usage.output_tokens is not None else bounds.max_output_tokens
         trip = LimitTrip("output.max_output_tokens", str(bounds.max_output_tokens), str(observed))
     failure = Failure(
         FailurePhase.MODEL,
-        Reason.LIMIT_REACHED,
+        reason,
         "The model reached its output token limit before the answer was complete. "
         "Raise output.max_output_tokens or ask for less.",
     )
@@ -174,12 +176,16 @@ def tool_failed(tool_name: str, failure: Failure | None) -> Ending:
     return Ending(OutcomeKind.ERRORED, replace(cause, phase=FailurePhase.TOOL, message=message))
 
 
-def deadline(policy_path: str, limit: float) -> Ending:
-    """A time limit of the whole run is over."""
-    seconds = f"{limit:.3f}".rstrip("0").rstrip(".")
+def deadline(policy_path: str, limit: float, observed: float) -> Ending:
+    """A time limit of the whole run is over. Both in seconds."""
+    seconds = _seconds(limit)
     failure = Failure(
         FailurePhase.SETTLEMENT,
         Reason.DEADLINE_EXCEEDED,
         f"The run took longer than {seconds} s ({policy_path}). What was done is kept; raise the limit.",
     )
-    return Ending(OutcomeKind.BUDGET_EXCEEDED, failure, LimitTrip(policy_path, seconds, seconds))
+    return Ending(OutcomeKind.BUDGET_EXCEEDED, failure, LimitTrip(policy_path, seconds, _seconds(observed)))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}".rstrip("0").rstrip(".")

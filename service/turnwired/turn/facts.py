@@ -109,6 +109,7 @@ class DeadlineReached:
 
     policy_path: str
     limit: float
+    observed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

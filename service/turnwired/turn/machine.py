@@ -16,7 +16,7 @@ from turnwired.domain.event import (
     RunFinished,
     RunStarted,
 )
-from turnwired.domain.failure import Failure
+from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Part
 from turnwired.domain.model import IterationKind
@@ -119,8 +119,9 @@ class TurnMachine:
                 return self._tool_fact(fact, out)
             case CancelRequested(failure):
                 self._stop(out, Ending(OutcomeKind.ABORTED, failure), FinishReason.ABORTED)
-            case DeadlineReached(policy_path, limit):
-                self._stop(out, ending.deadline(policy_path, limit), FinishReason.ABORTED)
+            case DeadlineReached(policy_path, limit, observed):
+                over = ending.deadline(policy_path, limit, limit if observed is None else observed)
+                self._stop(out, over, FinishReason.ABORTED)
             case DriverFailed(failure):
                 self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ABORTED)
             case ModelProduced():
@@ -145,6 +146,8 @@ class TurnMachine:
                 trace_context=setup.trace_context,
             )
         )
+        for notice in setup.notices:
+            out.emit_for_run(notice)
 
     def _next_iteration(self, out: Out) -> None:
         self.iteration += 1
@@ -221,7 +224,7 @@ class TurnMachine:
         if calls:
             self._calls_settled += len(calls)
             self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
-            self._batch.refuse(out, CUT_BY_LIMIT if by_limit else CUT)
+            self._batch.refuse(out, CUT_BY_LIMIT if by_limit else CUT, Reason.TOOL_CALL_TRUNCATED)
             self._transcript.add_results(self._batch.results())
         can_go_on = self.iteration < self.setup.bounds.max_steps and not self._limit_reported
         if calls and by_limit and can_go_on:

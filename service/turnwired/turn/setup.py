@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from turnwired.domain.model import ModelSelection, TraceContext
+from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import EffectivePolicy
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.usage import Cost, Usage
@@ -23,7 +24,7 @@ class TurnSetup:
     """What the run is, what bounds it and which tools it has.
 
     ``tools`` maps routed names to tools, in the order in which the model sees them. ``price`` is pure: usage to cost,
-    None when there is no price. ``include_trace``: also when ANSWERED.
+    None when there is no price. ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted.
     """
 
     run_id: str
@@ -38,4 +39,5 @@ class TurnSetup:
     input_message_ids: tuple[str, ...] = ()
     trace_context: TraceContext = field(default_factory=TraceContext)
     include_trace: bool = False
+    notices: tuple[Notice, ...] = ()
     price: Callable[[Usage], Cost | None] = unpriced

@@ -19,7 +19,17 @@ from turnwired.domain.event import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from turnwired.domain.message import Part, ToolCall
+from turnwired.domain.message import (
+    Blob,
+    Content,
+    Data,
+    OpaqueBlock,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from turnwired.domain.outcome import Notice
 from turnwired.domain.trace import AttemptTrace, IterationTrace, RunTrace, ToolCallTrace, TraceEntry
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
@@ -164,3 +174,100 @@ def trace_of(events: Iterable[LoggedEvent]) -> RunTrace:
     for logged in events:
         fold.add(logged)
     return fold.trace()
+
+
+TRACE_BYTES = 2 << 20
+"""A trace travels in one message with the run's end; gRPC clients take 4 MiB unless they are told otherwise."""
+_CUTS = (32 << 10, 8 << 10, 2 << 10, 512, 64, 0)
+
+
+def bounded(trace: RunTrace, max_bytes: int = TRACE_BYTES) -> RunTrace:
+    """The same steps, with long contents cut as far as it takes to fit; the log itself keeps them whole.
+
+    A tool result that was cut has ``original_size_bytes``. Sizes are of UTF-8 text and of bytes; names, ids and times
+    are not counted.
+    """
+    for longest in _CUTS:
+        if sum(map(_size, trace.entries)) <= max_bytes:
+            break
+        trace = replace(trace, entries=tuple(_cut_entry(entry, longest) for entry in trace.entries))
+    return trace
+
+
+def _size(entry: TraceEntry) -> int:
+    match entry.entry:
+        case IterationTrace(parts=parts):
+            return sum(_content_size(part.content) for part in parts)
+        case ToolCallTrace(call=call, result=result):
+            return len(call.arguments_json.encode()) + (0 if result is None else _content_size(result))
+        case Notice(message=message):
+            return len(message.encode())
+
+
+def _content_size(content: Content) -> int:
+    match content:
+        case Text(text) | Reasoning(text=text) | Data(text):
+            return len(text.encode())
+        case ToolCall(arguments_json=arguments):
+            return len(arguments.encode())
+        case ToolResult(content=parts, structured_json=structured):
+            return sum(_content_size(part.content) for part in parts) + len((structured or "").encode())
+        case Blob(data=data):
+            return len(data)
+        case OpaqueBlock(value_json=value):
+            return len(value.encode())
+        case _:
+            return 0
+
+
+def _cut_entry(entry: TraceEntry, longest: int) -> TraceEntry:
+    match entry.entry:
+        case IterationTrace() as iteration:
+            parts = tuple(replace(part, content=_cut(part.content, longest)) for part in iteration.parts)
+            return replace(entry, entry=replace(iteration, parts=parts))
+        case ToolCallTrace() as call:
+            result = None if call.result is None else _cut_result(call.result, longest)
+            arguments = _cut_text(call.call.arguments_json, longest)
+            return replace(entry, entry=replace(call, call=replace(call.call, arguments_json=arguments), result=result))
+        case Notice():
+            return entry
+
+
+def _cut(content: Content, longest: int) -> Content:
+    match content:
+        case Text(text):
+            return Text(_cut_text(text, longest))
+        case Reasoning() as reasoning:
+            return replace(reasoning, text=_cut_text(reasoning.text, longest))
+        case ToolCall() as call:
+            return replace(call, arguments_json=_cut_text(call.arguments_json, longest))
+        case ToolResult() as result:
+            return _cut_result(result, longest)
+        case Data(text) if len(text.encode()) > longest:
+            return Text(_cut_text(text, longest))  # cut JSON is none
+        case Blob(data=data) as blob if len(data) > longest:
+            return replace(blob, data=b"")
+        case OpaqueBlock(value_json=value) as block if len(value.encode()) > longest:
+            return replace(block, value_json="null")
+        case _:
+            return content
+
+
+def _cut_result(result: ToolResult, longest: int) -> ToolResult:
+    size = _content_size(result)
+    if size <= longest:
+        return result
+    structured = result.structured_json
+    return replace(
+        result,
+        content=tuple(replace(part, content=_cut(part.content, longest)) for part in result.content),
+        structured_json=structured if structured is not None and len(structured.encode()) <= longest else None,
+        original_size_bytes=result.original_size_bytes if result.original_size_bytes is not None else size,
+    )
+
+
+def _cut_text(text: str, longest: int) -> str:
+    data = text.encode()
+    if len(data) <= longest:
+        return text
+    return f"{data[:longest].decode(errors='ignore')} [{len(data) - longest} bytes left out of the trace]"

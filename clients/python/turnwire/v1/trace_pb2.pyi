@@ -182,7 +182,9 @@ class TraceEntry(_message.Message):
 
     @_builtins.property
     def input(self) -> _message_pb2.Message:
-        """A message that the caller put in."""
+        """Input that was appended while the run went on. Of what it began with,
+        RunStarted has the ids.
+        """
 
     @_builtins.property
     def iteration(self) -> Global___IterationTrace:

@@ -12,7 +12,10 @@ Conventions of this package:
   * A run that exists always ends in band (RunFinished). A non-OK gRPC status
     means that the call failed, never that the agent failed.
   * Every non-OK status carries google.rpc.ErrorInfo with
-    domain = "turnwire.v1" and reason = a Reason name without its prefix.
+    domain = "turnwire.v1" and reason = a Reason name without its prefix,
+    save where gRPC itself answers: a request above the server's
+    `max_request_bytes` is RESOURCE_EXHAUSTED without details, as is whatever
+    the transport says.
   * An option that a server does not enforce yet is refused with
     UNIMPLEMENTED (OPTION_NOT_SUPPORTED), never ignored.
 """
@@ -1218,11 +1221,15 @@ class ListToolsResponse(_message.Message):
 
     @_builtins.property
     def collisions(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.ToolCollision]:
-        """All name collisions; on the first page only."""
+        """All name collisions of tools that their sources offer; on the first page
+        only.
+        """
 
     @_builtins.property
     def source_failures(self) -> _containers.RepeatedCompositeFieldContainer[_outcome_pb2.Failure]:
-        """Sources that could not be asked; on the first page only."""
+        """Sources and tools that are left out, and why, and patterns of the selection
+        that no tool matches; on the first page only.
+        """
 
     def __init__(
         self,

@@ -12,7 +12,10 @@ Conventions of this package:
   * A run that exists always ends in band (RunFinished). A non-OK gRPC status
     means that the call failed, never that the agent failed.
   * Every non-OK status carries google.rpc.ErrorInfo with
-    domain = "turnwire.v1" and reason = a Reason name without its prefix.
+    domain = "turnwire.v1" and reason = a Reason name without its prefix,
+    save where gRPC itself answers: a request above the server's
+    `max_request_bytes` is RESOURCE_EXHAUSTED without details, as is whatever
+    the transport says.
   * An option that a server does not enforce yet is refused with
     UNIMPLEMENTED (OPTION_NOT_SUPPORTED), never ignored.
 """

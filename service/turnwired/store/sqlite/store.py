@@ -118,9 +118,9 @@ class SqliteStore:
         """See the port."""
         return cast(Sequence[StoredRun], await self._writer.do(TakeOver(), 0))
 
-    async def take_over(self, run_id: str, epoch: int) -> StoredRun | None:
+    async def take_over(self, run_id: str) -> StoredRun | None:
         """See the port."""
-        return cast("StoredRun | None", await self._writer.do(TakeOverOne(run_id, epoch), 0))
+        return cast("StoredRun | None", await self._writer.do(TakeOverOne(run_id), 0))
 
     async def ping(self) -> None:
         """See the port."""

@@ -52,10 +52,9 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class TakeOverOne:
-    """Raise the epoch of one run, if it is this and the run is not settled, and read it."""
+    """Raise the epoch of one run, unless it is settled, and read it."""
 
     run_id: str
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +209,8 @@ class Writer:
                         sql.RAISE_EPOCHS.run(self._connection)
                         unfinished = sql.UNFINISHED_RUNS.run(self._connection).fetchall()
                         job.result = [stored_run(row) for row in unfinished]
-                    case TakeOverOne(run_id, epoch):
-                        raised = sql.RAISE_EPOCH.run(self._connection, run_id=run_id, of_epoch=epoch).rowcount
+                    case TakeOverOne(run_id):
+                        raised = sql.RAISE_EPOCH.run(self._connection, run_id=run_id).rowcount
                         job.result = _get_run(self._connection, run_id) if raised else None
                     case _:
                         self._ping()
