@@ -80,6 +80,7 @@ class Execution:
         self._machine = machine
         self._log = log
         self._run = prepared.run
+        self._settled: Run | None = None
         self._facts: deque[Fact] = deque()
         self._feeding = False
         self._checked: dict[str, CheckedCall] = {}
@@ -111,8 +112,8 @@ class Execution:
             self._tasks = None
 
     def trace(self) -> RunTrace:
-        """What the run did so far."""
-        return bounded(trace_of(self._milestones))
+        """What the run did so far, as far as readers may know of it."""
+        return bounded(trace_of(item for item in self._milestones if item.sequence <= self._log.visible))
 
     def _deadline_reached(self, limit: float) -> None:
         # A timer fires outside of any task, and what the fact leads to may need to start one.
@@ -125,10 +126,10 @@ class Execution:
 
     @property
     def run_state(self) -> Run:
-        """The run as it stands now."""
+        """The run as it stands now. It is settled when that is durable: until then its outcome may still be lost."""
+        if self._settled is not None and self._log.finished:
+            return replace(self._settled, last_sequence=self._log.visible, epoch=self._log.epoch)
         run = replace(self._run, last_sequence=self._log.visible, epoch=self._log.epoch)
-        if run.state is RunState.SETTLED:
-            return run
         calls = [entry for item in self.trace().entries if isinstance(entry := item.entry, IterationTrace)]
         return replace(
             run,
@@ -193,7 +194,7 @@ class Execution:
                     event = replace(event, message=replace(event.message, create_time_ns=time_ns))
                 if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
                     event = replace(event, trace=bounded(trace_of(self._milestones)))
-                self._run = replace(
+                self._settled = replace(
                     self._run,
                     state=RunState.SETTLED,
                     outcome=event.outcome,
@@ -362,8 +363,9 @@ class Execution:
         self.feed(RetryDue(effect.iteration, effect.attempt))
 
     def _settle(self, effect: Settle) -> None:
-        settled_ns = self._run.settle_time_ns
-        run = replace(self._run, last_sequence=self._log.last, epoch=self._log.epoch)
+        assert self._settled is not None, "RunFinished comes before the settlement"
+        settled_ns = self._settled.settle_time_ns
+        run = replace(self._settled, last_sequence=self._log.last, epoch=self._log.epoch)
         self._log.settle(
             Settlement(
                 settled_ns,

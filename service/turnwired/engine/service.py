@@ -16,7 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
-from turnwired.domain.errors import Fenced, NotFound, Unavailable
+from turnwired.domain.errors import Fenced, NotFound, StoreUnavailable, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
@@ -186,6 +186,8 @@ class Engine:
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
+            if isinstance(error, StoreUnavailable) and error.uncertain:  # it may be stored all the same
+                await settle_broken(self._store, run_id, STORE_FAILED)
             return
         if created.existing:
             self._forget(live)
@@ -283,10 +285,14 @@ class Engine:
                 self._followers.discard(follower)
             return
         stored = await self._stored(caller, run_id)
+        recovering = Unavailable(Reason.STORE_UNAVAILABLE, "The run is being recovered; attach again.", 1.0)
+        ahead = cursor.epoch == stored.epoch and cursor.sequence > stored.last_sequence
+        if stored.state is not RunState.SETTLED and ahead:
+            raise recovering  # its deltas were lost, and where to go back to is known when the next epoch begins
         place = await place_of(self._store, run_id, cursor, stored.epoch, stored.last_sequence)
         await send_stored(self._store, run_id, place, level, send, until=None, last=stored.last_sequence)
         if stored.state is not RunState.SETTLED:
-            raise Unavailable(Reason.STORE_UNAVAILABLE, "The run is being recovered; attach again.", 1.0)
+            raise recovering
 
     async def get_run(self, caller: Caller, run_id: str) -> Run:
         """One run as it stands. Raises NotFound."""
