@@ -28,6 +28,7 @@ class FaultyStore:
     fence: bool = False
     gate: asyncio.Event | None = None
     unreadable: bool = False
+    gone: bool = False
     create_gate: asyncio.Event | None = None
     lost_answers: int = 0
     load_gate: asyncio.Event | None = None
@@ -95,6 +96,8 @@ class FaultyStore:
         return await self.inner.take_over(run_id)
 
     async def ping(self) -> None:
+        if self.gone:
+            raise StoreUnavailable("the database was deleted")
         await self.inner.ping()
 
     async def aclose(self) -> None:

@@ -36,7 +36,7 @@ from turnwired.engine.prepared import Prepared
 from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
-from turnwired.tools.port import CheckedCall, ToolInvocation
+from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
 from turnwired.turn.facts import (
     Begin,
@@ -67,6 +67,8 @@ MAX_RESULT_BYTES = 3 << 20
 MAX_ANSWER_CHARACTERS = 3 << 20
 """Most that one answer of a model may say, several times what the largest models can. A provider that goes on without
 an end would fill the memory, and every event has to fit into a message of gRPC (4 MiB by default)."""
+PROGRESS_NS = 50_000_000
+"""Least time between two progress events of one call."""
 UNWIND_SECONDS = 2.0
 """How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
 
@@ -350,13 +352,26 @@ class Execution:
             attempt=effect.attempt,
             timeout=prepared.bounds.tool_call_timeout,
             headers=prepared.telemetry.headers_for_tool(call_id),
-            on_progress=lambda done, total, text: self.feed(ToolProgress(call_id, done, total, text)),
+            on_progress=self._progress(call_id),
         )
         longest = min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
             result = await view.execute(effect.routed_name, invocation, longest)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
+
+    def _progress(self, call_id: str) -> ProgressReporter:
+        """Reports of one call, those left out that come faster than anybody reads: a tool may flood with them."""
+        due = 0
+
+        def report(done: float, total: float | None, text: str) -> None:
+            nonlocal due
+            now = time.monotonic_ns()
+            if now >= due:
+                due = now + PROGRESS_NS
+                self.feed(ToolProgress(call_id, done, total, text))
+
+        return report
 
     async def _wait(self, effect: Wait) -> None:
         await anyio.sleep(effect.delay_ns / 1e9)
