@@ -395,7 +395,7 @@ class Engine:
             await self._look_after_store()
 
     async def _look_after_store(self) -> None:
-        """A database that was deleted or replaced takes writes that nobody will read: say so, to health watchers too."""
+        """A database that was deleted or replaced takes writes that nobody will ever read: say so."""
         try:
             await self._store.ping()
         except StoreError as error:
