@@ -31,7 +31,7 @@ from turnwired.domain.policy import (
 )
 from turnwired.domain.usage import Cost
 from turnwired.policy.bounds import Bounds, bounds_of
-from turnwired.policy.leaves import LEAF, LEAVES, Leaf, LeafKind, LeafValue, paths_of_domain, policy_of
+from turnwired.policy.leaves import LEAF, LEAVES, SECTIONS, Leaf, LeafKind, LeafValue, policy_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.policy.text import as_text, parse
 from turnwired.policy.validate import ceiling_violations, read_policy, require_valid, violations
@@ -61,7 +61,9 @@ def contract_leaves() -> dict[str, frozenset[LimitMode]]:
 
 @pytest.mark.requirement("POLICY-1")
 def test_the_table_covers_every_leaf_of_the_domain_in_its_order() -> None:
-    assert tuple(leaf.path for leaf in LEAVES) == paths_of_domain()
+    paths = [f"{name}.{member.name}" for name, section in SECTIONS.items() for member in fields(section)]
+    assert [leaf.path for leaf in LEAVES] == paths
+    assert [member.name for member in fields(Policy)] == list(SECTIONS)
 
 
 @pytest.mark.requirement("POLICY-1")

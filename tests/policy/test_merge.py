@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,9 +25,11 @@ from turnwired.domain.policy import (
     TimeoutPolicy,
 )
 from turnwired.domain.usage import Cost
-from turnwired.policy.leaves import CAP_KINDS, LEAVES, LeafKind, policy_of, value_at
-from turnwired.policy.merge import BUILT_IN_CEILING, Layer, merge, overlay
+from turnwired.policy.leaves import CAP_KINDS, LEAVES, LeafKind, LeafValue, policy_of, value_at
+from turnwired.policy.merge import BUILT_IN_CEILING, Layer, merge
 
+Rules = tuple[PermissionRule, ...]
+Counts = Mapping[str, int | LimitMode]
 FEWER = settings(max_examples=60, deadline=None)
 
 
@@ -34,6 +39,22 @@ def source_of(provenance: tuple[PolicyProvenance, ...], path: str) -> PolicyProv
 
 def layer(kind: PolicyLayer, policy: Policy) -> Layer:
     return Layer(kind, f"{kind.lower()}-1", policy)
+
+
+def overlay(lower: Policy, upper: Policy) -> Policy:
+    """Two layers as one, by what the contract says of layers: what merging is held against."""
+    values: dict[str, LeafValue] = {}
+    for leaf in LEAVES:
+        below, above = value_at(lower, leaf), value_at(upper, leaf)
+        if leaf.kind is LeafKind.RULES:
+            value = cast(LeafValue | None, (*cast(Rules, below or ()), *cast(Rules, above or ())) or None)
+        elif leaf.kind is LeafKind.COUNT_MAP:
+            value = cast(LeafValue | None, {**cast(Counts, below or {}), **cast(Counts, above or {})} or None)
+        else:
+            value = below if above is None else above
+        if value is not None:
+            values[leaf.path] = value
+    return policy_of(values)
 
 
 def ceilings() -> st.SearchStrategy[Layer | None]:

@@ -30,6 +30,11 @@ RUN_ID = "run_0123456789abcdef"
 T = TypeVar("T")
 
 
+def text_of(message: Message) -> str:
+    """All text parts, joined."""
+    return "".join(part.content.text for part in message.parts if isinstance(part.content, Text))
+
+
 def ref(name: str) -> ToolRef:
     return ToolRef(name, name, ToolSource.LOCAL)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from turn.machinekit import assert_well_formed
+from turn.machinekit import assert_well_formed, text_of
 
 from turnwired.domain.event import (
     Event,
@@ -37,7 +37,6 @@ from turnwired.domain.message import (
     ToolCall,
     ToolResult,
     ToolResultStatus,
-    text_of,
 )
 from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.usage import Usage, sum_usage

@@ -11,6 +11,7 @@ from turn.machinekit import (
     failure,
     setup_with,
     stop,
+    text_of,
 )
 
 from turnwired.domain.event import (
@@ -30,7 +31,7 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import Role, Text, ToolCall, ToolResultStatus, text_of
+from turnwired.domain.message import Role, Text, ToolCall, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage

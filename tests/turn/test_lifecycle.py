@@ -15,6 +15,7 @@ from turn.machinekit import (
     ref,
     setup_with,
     stop,
+    text_of,
 )
 
 from turnwired.domain.event import (
@@ -32,7 +33,7 @@ from turnwired.domain.generation import (
     ToolArgumentsChunk,
     ToolCallOpened,
 )
-from turnwired.domain.message import Role, Text, ToolCall, ToolResult, ToolResultStatus, text_of
+from turnwired.domain.message import Role, Text, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.turn.effects import Abandon, CallModel, ResolveTool, RunTool, Settle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from turn.machinekit import RUN_ID, Driven, a_call, assert_well_formed, bounds_with, failure, setup_with, stop
+from turn.machinekit import RUN_ID, Driven, a_call, assert_well_formed, bounds_with, failure, setup_with, stop, text_of
 
 from turnwired.domain.event import (
     Event,
@@ -25,7 +25,7 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import Part, Reasoning, Role, Text, ToolResultStatus, text_of
+from turnwired.domain.message import Part, Reasoning, Role, Text, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from turn.machinekit import CANCELLED, Driven, a_call, assert_well_formed, bounds_with, failure, setup_with, stop
+from turn.machinekit import (
+    CANCELLED,
+    Driven,
+    a_call,
+    assert_well_formed,
+    bounds_with,
+    failure,
+    setup_with,
+    stop,
+    text_of,
+)
 
 from turnwired.domain.event import IterationFinished, IterationRetryScheduled, IterationStarted, ToolCallFinished
 from turnwired.domain.failure import Reason
@@ -15,7 +25,7 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import ToolResultStatus, text_of
+from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.usage import Cost, Usage
 from turnwired.turn.effects import Abandon, CallModel, RunTool, Settle, Wait

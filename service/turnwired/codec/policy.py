@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from turnwire.v1 import policy_pb2
 from turnwired.codec.enums import LIMIT_MODE, PERMISSION_ACTION, POLICY_LAYER, EnumTable
-from turnwired.codec.parse import parse
 from turnwired.codec.values import seconds_from_pb, seconds_to_pb
 from turnwired.domain import policy as domain
 from turnwired.domain.errors import CodecError
@@ -42,18 +41,6 @@ class _Leaf:
     name: str
     write: Callable[[Any, Any], None]
     read: Callable[[Any], object]
-
-
-def encode_policy(value: Policy) -> bytes:
-    """A policy layer as it is stored. Equal values give equal bytes."""
-    out = policy_pb2.Policy()
-    policy_to_pb(value, out)
-    return out.SerializeToString(deterministic=True)
-
-
-def decode_policy(body: bytes) -> Policy:
-    """The inverse of ``encode_policy``. Raises CodecError."""
-    return policy_from_pb(parse(policy_pb2.Policy, body))
 
 
 def policy_to_pb(value: Policy, out: policy_pb2.Policy) -> None:

@@ -111,12 +111,6 @@ def run_from_pb(message: run_pb2.Run) -> Run:
     )
 
 
-def cursor_to_pb(value: Cursor, out: event_pb2.Cursor) -> None:
-    """All fields."""
-    out.epoch = value.epoch
-    out.sequence = value.sequence
-
-
 def cursor_from_pb(message: event_pb2.Cursor) -> Cursor:
     """All fields; the start of the log for an unset message. A negative number is a CodecError."""
     if message.epoch < 0:

@@ -130,8 +130,3 @@ class Message:
     message_id: str = ""
     run_id: str | None = None
     create_time_ns: int = 0
-
-
-def text_of(message: Message) -> str:
-    """All text parts, joined."""
-    return "".join(part.content.text for part in message.parts if isinstance(part.content, Text))

@@ -7,7 +7,7 @@ layer and no merge. A leaf that is not enforced yet may not be set at all: nothi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
@@ -326,8 +326,3 @@ def policy_of(values: Mapping[str, LeafValue]) -> Policy:
         section, name = _PARTS[path]
         sections.setdefault(section, {})[name] = value
     return Policy(**{name: SECTIONS[name](**members) for name, members in sections.items()})
-
-
-def paths_of_domain() -> tuple[str, ...]:
-    """Every path that the domain's ``Policy`` has, in its order: what the table must cover."""
-    return tuple(f"{name}.{member.name}" for name, section in SECTIONS.items() for member in fields(section))

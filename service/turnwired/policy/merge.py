@@ -64,24 +64,6 @@ def merge(layers: Sequence[Layer], ceiling: Layer | None = None) -> EffectivePol
     return EffectivePolicy(policy_of(values), tuple(provenance))
 
 
-def overlay(lower: Policy, upper: Policy) -> Policy:
-    """Two layers as one: what ``MergeFrom`` does to the contract's message. Associative."""
-    values: dict[str, LeafValue] = {}
-    for leaf in LEAVES:
-        below, above = value_at(lower, leaf), value_at(upper, leaf)
-        if below is None or above is None:
-            value = below if above is None else above
-        elif leaf.kind is LeafKind.RULES:
-            value = _rules(below) + _rules(above)
-        elif leaf.kind is LeafKind.COUNT_MAP:
-            value = {**_counts(below), **_counts(above)}
-        else:
-            value = above
-        if value is not None:
-            values[leaf.path] = value
-    return policy_of(values)
-
-
 def _check_order(layers: Sequence[Layer]) -> None:
     positions = [_ORDER[layer.layer] for layer in layers]
     if positions != sorted(positions) or any(layer.layer not in _SETTABLE for layer in layers):
