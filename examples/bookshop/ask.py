@@ -20,13 +20,12 @@ async def ask(address: str, question: str) -> RunView:
         async for update in afollow(TurnServiceStub(channel), RunTurnRequest(turn=turn)):
             view.apply(update)
             for event in update.events:
-                match event.WhichOneof("event"):
-                    case "tool_call_started":
-                        print("calls", event.tool_call_started.tool.routed_name)
-                    case "text_delta":
-                        print(event.text_delta.text, end="", flush=True)
-                    case "run_finished":
-                        print()
+                if event.HasField("tool_call_started"):
+                    print("calls", event.tool_call_started.tool.routed_name)
+                elif event.HasField("text_delta"):
+                    print(event.text_delta.text, end="", flush=True)
+                elif event.HasField("run_finished"):
+                    print()
     return view
 
 
