@@ -1,4 +1,4 @@
-"""Runs one turn and prints it as it comes: python ask.py 127.0.0.1:7443 "Where is order 4711?"."""
+"""Runs one turn and shows it as it comes: python ask.py 127.0.0.1:7443 "What time is it in Tokyo?"."""
 
 import asyncio
 import sys
@@ -20,12 +20,16 @@ async def ask(address: str, question: str) -> RunView:
         async for update in afollow(TurnServiceStub(channel), RunTurnRequest(turn=turn)):
             view.apply(update)
             for event in update.events:
-                print(f"{event.sequence:3} {event.WhichOneof('event')}")
+                if event.HasField("tool_call_started"):
+                    print("calls", event.tool_call_started.tool.routed_name)
+                elif event.HasField("text_delta"):
+                    print(event.text_delta.text, end="", flush=True)
+                elif event.HasField("run_finished"):
+                    print()
     return view
 
 
 if __name__ == "__main__":
-    run = asyncio.run(ask(sys.argv[1], sys.argv[2]))
-    if run.outcome is not None:
-        print(OutcomeKind.Name(run.outcome.kind), run.outcome.failure.message)
-    print(run.text)
+    outcome = asyncio.run(ask(sys.argv[1], sys.argv[2])).outcome
+    if outcome is not None:
+        print(OutcomeKind.Name(outcome.kind), outcome.failure.message)

@@ -101,6 +101,7 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
             [TelemetryInterceptor(telemetry.rpc)],
         )
         await rpc.start()
+        engine.on_store_change = lambda works: rpc.serving(works=works)
         stack.push_async_callback(rpc.stop, 1.0)
         yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds, warm)
 

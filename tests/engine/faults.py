@@ -28,7 +28,9 @@ class FaultyStore:
     fence: bool = False
     gate: asyncio.Event | None = None
     unreadable: bool = False
+    gone: bool = False
     create_gate: asyncio.Event | None = None
+    lost_answers: int = 0
     load_gate: asyncio.Event | None = None
     create_fault: Exception | None = None
     appended: list[LogRow] = field(default_factory=list)
@@ -43,7 +45,11 @@ class FaultyStore:
             await self.create_gate.wait()
         if self.create_fault is not None:
             raise self.create_fault
-        return await self.inner.create_run(new)
+        created = await self.inner.create_run(new)
+        if self.lost_answers > 0:
+            self.lost_answers -= 1
+            raise StoreUnavailable("did not answer in time", uncertain=True)
+        return created
 
     async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
         if self.gate is not None:
@@ -90,6 +96,8 @@ class FaultyStore:
         return await self.inner.take_over(run_id)
 
     async def ping(self) -> None:
+        if self.gone:
+            raise StoreUnavailable("the database was deleted")
         await self.inner.ping()
 
     async def aclose(self) -> None:

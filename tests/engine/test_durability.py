@@ -434,3 +434,26 @@ async def test_what_a_run_goes_without_is_a_notice_in_its_log() -> None:
         reader = await w.run()
     assert reader.kinds()[:3] == ["RunStarted", "Notice", "IterationStarted"]
     assert reader.of(Notice) == [Notice(gone.reason, gone.message, {"origin": "time"})]
+
+
+@pytest.mark.requirement("ENGINE-36")
+async def test_a_store_that_goes_away_is_noticed_logged_once_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    store = FaultyStore()
+    told: list[bool] = []
+    changed = asyncio.Event()
+
+    async def tell(works: bool) -> None:
+        told.append(works)
+        changed.set()
+
+    async with world([], store=store, heartbeat=0.01) as w:
+        w.engine.on_store_change = tell
+        store.gone = True
+        for works in (False, True):
+            async with asyncio.timeout(LIMIT):
+                await changed.wait()
+            changed.clear()
+            assert told[-1] is works
+            store.gone = False
+    assert told == [False, True]
+    assert caplog.text.count("the store cannot be used") == 1

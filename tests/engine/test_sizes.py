@@ -10,13 +10,14 @@ from engine.faults import FaultyStore
 from engine.harness import LIMIT, Reader, world
 from engine.judge import assert_log
 from turnwired.codec.frame import Visibility
-from turnwired.domain.event import IterationStarted, TextDelta
+from turnwired.domain.event import IterationStarted, TextDelta, ToolCallProgressed
 from turnwired.domain.failure import Reason
 from turnwired.domain.generation import ReasoningChunk, TextChunk, ToolArgumentsChunk, ToolCallOpened
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.engine import execution as engine_execution
 from turnwired.engine import follow as engine_follow
-from turnwired.testing.provider import Step, answer
+from turnwired.testing.provider import Step, answer, calls
+from turnwired.tools.port import ToolInvocation
 
 pytestmark = pytest.mark.anyio
 
@@ -69,3 +70,17 @@ async def test_frames_keep_their_size_where_a_slow_store_made_a_row_that_does_no
     assert stored.frames[-1].through_sequence == live.events[-1].sequence
     if level is Visibility.DELTA:
         assert stored.events == live.events
+
+
+@pytest.mark.requirement("ENGINE-35")
+async def test_a_tool_that_floods_with_progress_fills_neither_the_log_nor_the_stream() -> None:
+    async def flood(invocation: ToolInvocation) -> str:
+        assert invocation.on_progress is not None
+        for number in range(10_000):
+            invocation.on_progress(number, 10_000, "on it")
+        return "done"
+
+    async with world([calls(("flood", "{}")), answer("ok")], {"flood": flood}) as w:
+        reader = await w.run()
+    assert 1 <= len(reader.of(ToolCallProgressed)) < 1_000
+    assert reader.finished.outcome.kind is OutcomeKind.ANSWERED

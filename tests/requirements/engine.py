@@ -27,5 +27,9 @@ REQUIREMENTS: dict[str, str] = {
     "ENGINE-22": "Tools and sources that a run goes without are notices in its log.",
     "ENGINE-31": "An answer of a model that does not end is ended; its beginning is kept.",
     "ENGINE-32": "Frames keep to their size, live and stored, however large the rows of the log became.",
+    "ENGINE-33": "Nobody is told an outcome that is not durable, and readers ahead of a lost log are told to wait.",
+    "ENGINE-34": "A run that the store may have created although it did not say so is ended, and its session is free.",
+    "ENGINE-35": "A tool that floods with progress fills neither the log nor the stream.",
+    "ENGINE-36": "A store that goes away is noticed without a run, logged once and told to health watchers.",
     "ENGINE-15": "More runs than the server takes are refused with a delay, and none of them is stored.",
 }

@@ -117,7 +117,11 @@ class Fenced(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached or written now."""
+    """The store cannot be reached or written now. ``uncertain``: what was asked for may have been done, or still be."""
+
+    def __init__(self, message: str, *, uncertain: bool = False) -> None:
+        super().__init__(message)
+        self.uncertain = uncertain
 
 
 class ConfigError(TurnwireError):

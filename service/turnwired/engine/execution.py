@@ -36,7 +36,7 @@ from turnwired.engine.prepared import Prepared
 from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
-from turnwired.tools.port import CheckedCall, ToolInvocation
+from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
 from turnwired.turn.facts import (
     Begin,
@@ -67,6 +67,8 @@ MAX_RESULT_BYTES = 3 << 20
 MAX_ANSWER_CHARACTERS = 3 << 20
 """Most that one answer of a model may say, several times what the largest models can. A provider that goes on without
 an end would fill the memory, and every event has to fit into a message of gRPC (4 MiB by default)."""
+PROGRESS_NS = 50_000_000
+"""Least time between two progress events of one call."""
 UNWIND_SECONDS = 2.0
 """How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
 
@@ -80,6 +82,7 @@ class Execution:
         self._machine = machine
         self._log = log
         self._run = prepared.run
+        self._settled: Run | None = None
         self._facts: deque[Fact] = deque()
         self._feeding = False
         self._checked: dict[str, CheckedCall] = {}
@@ -111,8 +114,8 @@ class Execution:
             self._tasks = None
 
     def trace(self) -> RunTrace:
-        """What the run did so far."""
-        return bounded(trace_of(self._milestones))
+        """What the run did so far, as far as readers may know of it."""
+        return bounded(trace_of(item for item in self._milestones if item.sequence <= self._log.visible))
 
     def _deadline_reached(self, limit: float) -> None:
         # A timer fires outside of any task, and what the fact leads to may need to start one.
@@ -125,10 +128,10 @@ class Execution:
 
     @property
     def run_state(self) -> Run:
-        """The run as it stands now."""
+        """The run as it stands now. It is settled when that is durable: until then its outcome may still be lost."""
+        if self._settled is not None and self._log.finished:
+            return replace(self._settled, last_sequence=self._log.visible, epoch=self._log.epoch)
         run = replace(self._run, last_sequence=self._log.visible, epoch=self._log.epoch)
-        if run.state is RunState.SETTLED:
-            return run
         calls = [entry for item in self.trace().entries if isinstance(entry := item.entry, IterationTrace)]
         return replace(
             run,
@@ -193,7 +196,7 @@ class Execution:
                     event = replace(event, message=replace(event.message, create_time_ns=time_ns))
                 if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
                     event = replace(event, trace=bounded(trace_of(self._milestones)))
-                self._run = replace(
+                self._settled = replace(
                     self._run,
                     state=RunState.SETTLED,
                     outcome=event.outcome,
@@ -349,7 +352,7 @@ class Execution:
             attempt=effect.attempt,
             timeout=prepared.bounds.tool_call_timeout,
             headers=prepared.telemetry.headers_for_tool(call_id),
-            on_progress=lambda done, total, text: self.feed(ToolProgress(call_id, done, total, text)),
+            on_progress=self._progress(call_id),
         )
         longest = min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
         started = time.monotonic_ns()
@@ -357,13 +360,27 @@ class Execution:
             result = await view.execute(effect.routed_name, invocation, longest)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
 
+    def _progress(self, call_id: str) -> ProgressReporter:
+        """Reports of one call, those left out that come faster than anybody reads: a tool may flood with them."""
+        due = 0
+
+        def report(done: float, total: float | None, text: str) -> None:
+            nonlocal due
+            now = time.monotonic_ns()
+            if now >= due:
+                due = now + PROGRESS_NS
+                self.feed(ToolProgress(call_id, done, total, text))
+
+        return report
+
     async def _wait(self, effect: Wait) -> None:
         await anyio.sleep(effect.delay_ns / 1e9)
         self.feed(RetryDue(effect.iteration, effect.attempt))
 
     def _settle(self, effect: Settle) -> None:
-        settled_ns = self._run.settle_time_ns
-        run = replace(self._run, last_sequence=self._log.last, epoch=self._log.epoch)
+        assert self._settled is not None, "RunFinished comes before the settlement"
+        settled_ns = self._settled.settle_time_ns
+        run = replace(self._settled, last_sequence=self._log.last, epoch=self._log.epoch)
         self._log.settle(
             Settlement(
                 settled_ns,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -16,7 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
-from turnwired.domain.errors import Fenced, NotFound, Unavailable
+from turnwired.domain.errors import Fenced, NotFound, StoreError, StoreUnavailable, Unavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
@@ -63,6 +63,10 @@ STORE_FAILED = Failure(
 )
 
 
+async def _nobody(works: bool) -> None:
+    del works
+
+
 def ends_with_stream(spec: TurnSpec) -> bool:
     """Whether a run ends when the stream that started it is cut: asked for, or the default of a stateless run."""
     return spec.session_id is None if spec.on_disconnect is None else spec.on_disconnect is OnDisconnect.CANCEL
@@ -105,6 +109,8 @@ class Engine:
         self._followers: set[Follower] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._stopping = False
+        self.store_works = True
+        self.on_store_change: Callable[[bool], Awaitable[None]] = _nobody
 
     async def __aenter__(self) -> Self:
         restarted = Failure(
@@ -186,6 +192,8 @@ class Engine:
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
+            if isinstance(error, StoreUnavailable) and error.uncertain:  # it may be stored all the same
+                await settle_broken(self._store, run_id, STORE_FAILED)
             return
         if created.existing:
             self._forget(live)
@@ -283,10 +291,14 @@ class Engine:
                 self._followers.discard(follower)
             return
         stored = await self._stored(caller, run_id)
+        recovering = Unavailable(Reason.STORE_UNAVAILABLE, "The run is being recovered; attach again.", 1.0)
+        ahead = cursor.epoch == stored.epoch and cursor.sequence > stored.last_sequence
+        if stored.state is not RunState.SETTLED and ahead:
+            raise recovering  # its deltas were lost, and where to go back to is known when the next epoch begins
         place = await place_of(self._store, run_id, cursor, stored.epoch, stored.last_sequence)
         await send_stored(self._store, run_id, place, level, send, until=None, last=stored.last_sequence)
         if stored.state is not RunState.SETTLED:
-            raise Unavailable(Reason.STORE_UNAVAILABLE, "The run is being recovered; attach again.", 1.0)
+            raise recovering
 
     async def get_run(self, caller: Caller, run_id: str) -> Run:
         """One run as it stands. Raises NotFound."""
@@ -380,3 +392,20 @@ class Engine:
             await anyio.sleep(self._wiring.config.heartbeat_seconds)
             for follower in tuple(self._followers):
                 follower.beat()
+            await self._look_after_store()
+
+    async def _look_after_store(self) -> None:
+        """A database that was deleted or replaced takes writes that nobody will ever read: say so."""
+        try:
+            await self._store.ping()
+        except StoreError as error:
+            works = False
+            if self.store_works:
+                logger.error("the store cannot be used: %s", error)  # noqa: TRY400 - its text is ours
+        else:
+            works = True
+            if not self.store_works:
+                logger.warning("the store works again")
+        if works is not self.store_works:
+            self.store_works = works
+            await self.on_store_change(works)

@@ -88,6 +88,7 @@ class RpcServer:
             names = (*self._names[1:], health.SERVICE_NAME, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
         self.port = 0
+        self._refusing = False
 
     async def start(self) -> None:
         """Listen. Raises ConfigError when the address cannot be had."""
@@ -102,13 +103,18 @@ class RpcServer:
                 "server.listen"
             ) from error
         await self._server.start()
-        for name in self._names:
-            await self._health.set(name, SERVING)
+        await self.serving(works=True)
+
+    async def serving(self, *, works: bool) -> None:
+        """Tell health watchers whether this server takes work; after ``refuse`` it never does again."""
+        if not self._refusing:
+            for name in self._names:
+                await self._health.set(name, SERVING if works else NOT_SERVING)
 
     async def refuse(self) -> None:
         """Tell health watchers that this server takes no new work."""
-        for name in self._names:
-            await self._health.set(name, NOT_SERVING)
+        await self.serving(works=False)
+        self._refusing = True
 
     async def stop(self, grace: float) -> None:
         """Take no new calls, let those in flight end for ``grace`` seconds, then cut them."""

@@ -160,7 +160,7 @@ class Worker(Generic[W]):
             elif waiter.future.done() and not waiter.future.cancelled() and waiter.future.exception() is None:
                 self._give_back(size)
             if isinstance(error, TimeoutError):
-                raise self._late("has more changes waiting than it can take, and took none") from error
+                raise self._late("has more changes waiting than it can take, and took none", uncertain=False) from error
             raise
 
     def _give_back(self, size: int) -> None:
@@ -199,11 +199,12 @@ class Worker(Generic[W]):
 
     def _fail(self, job: Job[W], what: str) -> None:
         if not job.future.done():
-            job.future.set_exception(self._late(what))
+            job.future.set_exception(self._late(what, uncertain=True))
 
-    def _late(self, what: str) -> StoreUnavailable:
+    def _late(self, what: str, *, uncertain: bool) -> StoreUnavailable:
         return StoreUnavailable(
-            f"{self._subject} {what} within {self._wait_seconds:g} s: check its disk and what else uses it"
+            f"{self._subject} {what} within {self._wait_seconds:g} s: check its disk and what else uses it",
+            uncertain=uncertain,
         )
 
     def _stop_watch(self) -> None:
