@@ -41,7 +41,7 @@ types: environment-dev ## mypy strict and pyright over service, clients, tests a
 	@$(PY) -m mypy
 	@$(PY) -m pyright --pythonpath $(PY)
 
-layers: environment-dev ## The arrows of DESIGN.md, by import-linter
+layers: environment-dev ## The arrows between packages (end of pyproject.toml), by import-linter
 	@$(VENV)/bin/lint-imports --no-cache
 
 contract: buf ## buf lint, format and breaking over proto/

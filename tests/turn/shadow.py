@@ -1,6 +1,6 @@
 """A second opinion on a run: follows events and effects alone and asserts the invariants after each step.
 
-Written from DESIGN.md, not from the machine: it keeps its own books and looks at none of the machine's.
+Written from the design notes, not from the machine: it keeps its own books and looks at none of the machine's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every interleaving of facts, orderly or not, against the invariants of DESIGN.md.
+"""Every interleaving of facts, orderly or not, against the invariants of the design.
 
 The driver of these tests is Hypothesis: it plays provider, registry, tools, callers and clock, and it lies: facts come
 late, twice and for work that never was. ``Shadow`` checks each step; a fact that means nothing must change nothing.

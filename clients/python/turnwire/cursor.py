@@ -70,8 +70,12 @@ class StreamLost(Exception):
     ``run_id`` is None when the server never told it. With ``cursor`` a later WatchRun goes on where this one stopped.
     """
 
-    def __init__(self, run_id: str | None, cursor: Cursor) -> None:
-        super().__init__(f"run {run_id or '(not known)'}: cut after event {cursor.sequence} and not resumed")
+    def __init__(self, run_id: str | None, cursor: Cursor, why: str = "") -> None:
+        told = f" ({why})" if why else ""
+        if run_id is None:
+            super().__init__(f"no stream was begun: the server could not be reached{told}")
+        else:
+            super().__init__(f"run {run_id}: cut after event {cursor.sequence} and not resumed{told}")
         self.run_id = run_id
         self.cursor = cursor
 
@@ -157,14 +161,14 @@ class Reader:
         if not _is_cut(error):
             raise error
         try:
-            return self._next_delay()
+            return self._next_delay(_words(error))
         except StreamLost as lost:
             raise lost from error
 
-    def _next_delay(self) -> float:
+    def _next_delay(self, why: str = "") -> float:
         self._failures += 1
         if self._failures > self._resume.attempts:
-            raise StreamLost(self._run_id, self.cursor)
+            raise StreamLost(self._run_id, self.cursor, why)
         return self._resume.delay(self._failures)
 
     def _see(self, event: RunEvent) -> None:
@@ -185,3 +189,10 @@ def _is_cut(error: grpc.RpcError) -> bool:
         return True
     details = any(key == DETAILS_KEY for key, _ in error.trailing_metadata() or ())
     return code in CUT_ON_THE_WAY and not details
+
+
+def _words(error: grpc.RpcError) -> str:
+    """Code and details of an error of a call, which every error of a call has."""
+    code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
+    details = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
+    return f"{code.name}: {details}" if code is not None else str(error)

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import anyio
 import typer
 from rich.console import Console
 
@@ -21,6 +22,7 @@ from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, Turn
 
 if TYPE_CHECKING:
     from turnwired.config.model import Config
+    from turnwired.rpc.client import Client
 
 # The processes that we start exec at once, and what gRPC would say about forking is no news to anybody.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
@@ -101,7 +103,7 @@ def serve(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    for noisy in ("asyncio", "alembic", "aiohttp", "httpx", "httpx2", "mcp"):
+    for noisy in ("asyncio", "alembic", "aiohttp", "grpc", "httpx", "httpx2", "mcp"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         run_loop(_serve(config, listen))
@@ -156,6 +158,8 @@ def run(
 ) -> None:
     """Run one turn and show it live. Exit status 0 if it was answered, 1 if it ended otherwise."""
     text = sys.stdin.read() if prompt == "-" else prompt
+    if not text.strip():
+        raise fail("the prompt is empty")
     _quiet()
     try:
         answered = run_loop(_run(text, config, server, agent, session, reasoning=reasoning))
@@ -186,9 +190,27 @@ async def _run(
                     view.rewound()
                 else:
                     view.show(event)
+        except asyncio.CancelledError:
+            view.close()
+            if view.run_id and view.outcome is None:
+                await _cancel(client, view.run_id)
+            raise
         finally:
             view.close()
     return view.outcome is OutcomeKind.ANSWERED
+
+
+async def _cancel(client: Client, run_id: str) -> None:
+    """Ctrl-C ends the run too: one with a session would go on without anybody, and keep its session busy."""
+    from turnwired.rpc.client import CallFailed
+
+    with anyio.move_on_after(LAST_SECONDS, shield=True):
+        try:
+            await client.cancel_run(run_id)
+        except CallFailed as error:
+            errors.print(f"turnwire: run {run_id} may go on: {error}", soft_wrap=True, markup=False)
+        else:
+            errors.print(f"turnwire: cancelled run {run_id}", soft_wrap=True, markup=False)
 
 
 @app.command()

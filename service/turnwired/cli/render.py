@@ -44,11 +44,13 @@ class RunView:
         self._status: Status | None = None
         self._mid_line = False
         self.outcome: OutcomeKind | None = None
+        self.run_id = ""
 
     def show(self, event: Event) -> None:
         """Show one event."""
         match event:
             case RunStarted():
+                self.run_id = event.run_id
                 tools = f", {len(event.tool_names)} tools" if event.tool_names else ""
                 self._line(Text(f"run {event.run_id}  {event.model.provider}/{event.model.model}{tools}", style="dim"))
             case TextDelta():

@@ -138,6 +138,8 @@ def _fill_defaults(data: _Table, environ: Mapping[str, str]) -> dict[_Path, str]
         return {}
     data["providers"] = {
         "openai": {
+            # A server of one's own that needs no key: only what the oldest of them understand is sent.
+            "profile": "openai" if environ.get("OPENAI_API_KEY") else "openai-compatible",
             "base_url": environ.get("OPENAI_BASE_URL") or None,
             "api_key_env": "OPENAI_API_KEY",
             "models": [environ.get("OPENAI_MODEL") or OPENAI_DEFAULT_MODEL],

@@ -63,6 +63,16 @@ STORE_FAILED = Failure(
 )
 
 
+def _log_end(run: Run) -> None:
+    """One line for each run that ended: what an operator looks for first. No text of prompt or answer."""
+    if run.outcome is None:
+        return
+    failure = run.outcome.failure
+    why = f" ({failure.phase.value}/{failure.reason.value})" if failure is not None else ""
+    seconds = (run.settle_time_ns - run.create_time_ns) / 1e9
+    logger.info("run %s of agent %s: %s%s in %.1f s", run.run_id, run.agent_id, run.outcome.kind.value, why, seconds)
+
+
 async def _nobody(works: bool) -> None:
     del works
 
@@ -239,6 +249,7 @@ class Engine:
             if live.stopped is not None:
                 execution.feed(live.stopped)
             await execution.run()
+            _log_end(execution.run_state)
             if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
                 fault = STORE_FAILED
         except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle

@@ -107,6 +107,14 @@ class Client:
                 f"the connection to {self._address} was lost and could not be made again; run {lost.run_id} may go on"
             ) from lost
 
+    async def cancel_run(self, run_id: str) -> None:
+        """Ask a run to stop. Raises CallFailed."""
+        request = turn_service_pb2.CancelRunRequest(run_id=run_id, comment="interrupted at the command line")
+        try:
+            await self._turns.CancelRun(request, timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from error
+
     async def list_tools(self, agent_id: str) -> ToolListing:
         """All tools of an agent, and what is left out. Raises CallFailed."""
         tools: list[Tool] = []

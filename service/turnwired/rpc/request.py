@@ -20,7 +20,7 @@ from turnwired.codec.run import cursor_from_pb, turn_from_pb
 from turnwired.codec.values import model_from_pb, tool_selection_from_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
-from turnwired.domain.message import AttachmentRef, Message, Role, Text, ToolCall, ToolResult
+from turnwired.domain.message import AttachmentRef, Content, Message, Role, Text, ToolCall, ToolResult
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
@@ -214,6 +214,8 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
         path = f"turn.input[{index}]"
         if not message.parts:
             problems.add(f"{path}.parts", "must not be empty")
+        elif message.role is Role.USER and all(_is_blank(part.content) for part in message.parts):
+            problems.add(f"{path}.parts", "must say something: all of its text is blank")
         if any(isinstance(part.content, AttachmentRef) for part in message.parts):
             problems.refuse(f"{path}.parts", "attachments are")
         open_calls = _check_pairs(message, path, open_calls, problems)
@@ -223,6 +225,10 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
 
 def _is_plain_text(message: Message) -> bool:
     return len(message.parts) == 1 and type(message.parts[0].content) is Text
+
+
+def _is_blank(content: Content) -> bool:
+    return isinstance(content, Text) and not content.text.strip()
 
 
 def _check_pairs(message: Message, path: str, open_calls: list[str], problems: Problems) -> list[str]:

@@ -69,7 +69,7 @@ def session_busy(session_id: str, active_run_id: str) -> Conflict:
     """The session has an active run."""
     return Conflict(
         Reason.SESSION_BUSY,
-        f"session {session_id} has an active run: wait for it, or cancel it",
+        f"session {session_id} has an active run, {active_run_id}: wait for it, or cancel it",
         {"session_id": session_id, "active_run_id": active_run_id},
     )
 

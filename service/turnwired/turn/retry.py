@@ -44,6 +44,6 @@ def why_not(bounds: Bounds, attempt: int, failure: Failure, *, produced: bool) -
 
 def delay_ns(bounds: Bounds, attempt: int, failure: Failure, jitter: float) -> int:
     """Nanoseconds to wait after ``attempt`` (from 1): doubling up to the cap, never less than the provider asked."""
-    backoff = min(bounds.retry_initial_delay * 2.0 ** min(attempt - 1, 60), bounds.retry_max_delay)
-    delay = max(backoff, failure.retry_after or 0.0)
-    return int(delay * (1.0 + JITTER * jitter) * 1e9)
+    spread = 1.0 + JITTER * jitter
+    backoff = min(bounds.retry_initial_delay * 2.0 ** min(attempt - 1, 60) * spread, bounds.retry_max_delay)
+    return int(max(backoff, (failure.retry_after or 0.0) * spread) * 1e9)
