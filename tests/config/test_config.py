@@ -6,48 +6,26 @@ import re
 import subprocess
 import sys
 import tomllib
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from config.kit import load, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwired.config import (
-    Config,
     ListenAddress,
     agents_of,
-    ceiling_of,
     default_model_of,
     load_config,
-    policy_layer_of,
-    rate_card_of,
 )
 from turnwired.config.model import key_paths, parse_listen
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.policy import LimitMode, PolicyLayer
-from turnwired.domain.tool import ToolSelection
-from turnwired.policy.merge import merge
-from turnwired.policy.ratecard import ListedProvider, Rate
+from turnwired.domain.policy import LimitMode
 
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```$", DOCS.read_text(), re.MULTILINE | re.DOTALL)
-
-
-def load(directory: Path, text: str, environ: dict[str, str] | None = None) -> Config:
-    file = directory / "turnwire.toml"
-    file.write_text(text)
-    return load_config(file, environ or {})
-
-
-def refusal(directory: Path, text: str, environ: dict[str, str] | None = None) -> str:
-    """The one line of the error, with the directory taken off."""
-    with pytest.raises(ConfigError) as error:
-        load(directory, text, environ)
-    line = str(error.value)
-    assert "\n" not in line
-    return line.replace(f"{directory}/", "")
 
 
 @pytest.mark.requirement("CONFIG-1")
@@ -290,86 +268,6 @@ def test_local_addresses_are_taken(tmp_path: Path, listen: str, address: ListenA
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="takes"):
         parse_listen(text)
-
-
-@pytest.mark.requirement("CONFIG-6")
-def test_policy_sections_become_layers(tmp_path: Path) -> None:
-    config = load(
-        tmp_path,
-        """
-        [policy]
-        loop.max_steps = 40
-        timeout.run = "500ms"
-        [ceiling.loop]
-        max_steps = 20
-        [agents.default]
-        instructions = "Be brief."
-        policy.output.max_output_tokens = "provider_native"
-        tools.include = ["a_*"]
-        """,
-    )
-    agent = agents_of(config)["default"]
-    assert agent.instructions == ("Be brief.",)
-    assert agent.tools == ToolSelection(("a_*",))
-    assert agent.policy.output.max_output_tokens is LimitMode.PROVIDER_NATIVE
-    effective = merge([policy_layer_of(config)], ceiling_of(config))
-    sources = {item.path: item for item in effective.provenance}
-    assert effective.policy.loop.max_steps == 20
-    assert sources["loop.max_steps"].layer_ref.endswith("turnwire.toml [ceiling]")
-    assert sources["timeout.run"].layer is PolicyLayer.DEPLOYMENT
-    assert sources["timeout.run"].layer_ref == config.source
-
-
-@pytest.mark.requirement("CONFIG-6")
-def test_without_a_ceiling_section_only_the_built_in_one_holds(tmp_path: Path) -> None:
-    assert ceiling_of(load_config(None, {}, tmp_path)) is None
-
-
-@pytest.mark.requirement("CONFIG-6")
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("[policy.loop]\nmax_step = 1", "policy.loop.max_step: is not a policy setting"),
-        ("[policy.loop]\nmax_steps = 'unbounded'", "policy.loop.max_steps: mode unbounded is not allowed here; "),
-        (
-            "[policy]\nbudget.max_cost = '1 USD'",
-            "policy.budget.max_cost: is not enforced by this version; leave it unset",
-        ),
-        (
-            "[ceiling]\ntimeout.run = 'unbounded'",
-            "ceiling.timeout.run: a ceiling is a value, not a mode; leave it unset",
-        ),
-        (
-            "[agents.a.policy.approval]\nauto_approve = true",
-            "agents.a.policy.approval.auto_approve: is not enforced by this version; leave it unset",
-        ),
-        ("policy = 1", "policy: takes a table such as {loop = {max_steps = 10}}"),
-    ],
-)
-def test_what_policy_breaks_is_a_line_with_its_path(tmp_path: Path, text: str, line: str) -> None:
-    assert refusal(tmp_path, text).startswith(f"turnwire.toml: {line}")
-
-
-@pytest.mark.requirement("PRICE-1", "CONFIG-7")
-def test_prices_become_a_rate_card(tmp_path: Path) -> None:
-    config = load(
-        tmp_path,
-        """
-        [providers.mine]
-        base_url = "http://127.0.0.1:1/v1"
-        models = ["m"]
-        [providers.mine.prices."org/m.1"]
-        input_per_million = 0.1
-        output_per_million = 2
-        currency = "EUR"
-        [providers.local]
-        list_prices = false
-        """,
-    )
-    card = rate_card_of(config)
-    assert card.rates == {("mine", "org/m.1"): Rate(Decimal("0.1"), Decimal(2), currency_code="EUR")}
-    assert card.listed == {"mine": ListedProvider("mine", "http://127.0.0.1:1/v1")}
-    assert card.name == config.source
 
 
 @pytest.mark.requirement("CONFIG-7")

@@ -22,6 +22,7 @@ from turnwired.testing.provider import Step
 from turnwired.testing.registry import Function
 
 SECONDS = 10.0
+LOOPBACK = Listen("127.0.0.1:0")
 
 
 @dataclass
@@ -50,12 +51,13 @@ async def connected(
     functions: Mapping[str, Function] | None = None,
     *,
     store: Store | None = None,
+    listen: Listen = LOOPBACK,
 ) -> AsyncIterator[Connected]:
     """A server on a free loopback port."""
     async with world(script, functions, store=store) as w:
         model = ModelSelection("scripted", "scripted-model")
         info = ServerService(w.engine, "default", model, 1 << 20, has_price, durable=False)
-        server = RpcServer(Listen("127.0.0.1:0"), TurnService(w.engine), info)
+        server = RpcServer(listen, TurnService(w.engine), info)
         await server.start()
         address = f"127.0.0.1:{server.port}"
         try:

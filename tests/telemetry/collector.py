@@ -17,6 +17,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1 import trace_pb2
 
+from turnwired.telemetry.port import Telemetry
+
 REMOTE_PARENT = 0x200
 
 # The generated code has no types.
@@ -184,3 +186,13 @@ def hanging_collector() -> Iterator[tuple[str, threading.Event]]:
     finally:
         release.set()
         assert server.stop(None).wait(5)
+
+
+def close(telemetry: Telemetry, collector: Collector) -> None:
+    """Send everything, and check what holds for every span ever sent."""
+    telemetry.aclose()
+    for span in collector.spans:
+        assert span.error == ("error.type" in span.attributes), span
+        assert span.status_code != 1, f"status OK on {span.name}"
+        assert span.status_message == ""
+        assert 0 < span.start_ns <= span.end_ns

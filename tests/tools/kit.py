@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -174,3 +175,14 @@ async def mcp_server(
         yield toolset, await view_of(Source(toolset, namespace="m"))
     finally:
         await toolset.aclose()
+
+
+def blocking(event: threading.Event) -> Callable[..., object]:
+    """A tool that blocks its thread until the event."""
+
+    def block() -> str:
+        """Block."""
+        event.wait(10)
+        return "late"
+
+    return block

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib.metadata
 import json
@@ -13,12 +12,10 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Annotated, Any
 
-import anyio
-import anyio.to_thread
 import pytest
 from pydantic import BaseModel, Field
 from tools import samples
-from tools.kit import invocation, run_tool, view_of, view_of_functions, words_of
+from tools.kit import blocking, run_tool, view_of_functions, words_of
 
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.failure import Reason
@@ -33,8 +30,6 @@ from turnwired.tools.python import (
     load_functions,
     tool,
 )
-from turnwired.tools.registry import Source
-from turnwired.tools.threads import CallState, WorkerPool
 
 
 class Unit(Enum):
@@ -82,17 +77,6 @@ async def weather(
     """
     assert (type(place), type(unit), context.run_id) == (Place, Unit, "run-1")
     return Weather(float(days), place)
-
-
-def blocking(event: threading.Event) -> Callable[..., object]:
-    """A tool that blocks its thread until the event."""
-
-    def block() -> str:
-        """Block."""
-        event.wait(10)
-        return "late"
-
-    return block
 
 
 @pytest.mark.requirement("PYTHON-1", "PYTHON-5")
@@ -268,115 +252,6 @@ def test_two_functions_of_one_name_are_one_tool_and_a_report() -> None:
     assert toolset.left_out[0].reason is Reason.TOOL_NAME_COLLISION
 
 
-# --- threads ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.requirement("PYTHON-2", "TOOL-9")
-async def test_a_blocking_function_times_out_while_the_loop_goes_on_and_its_late_result_is_dropped() -> None:
-    release = threading.Event()
-    toolset = PythonToolset([blocking(release)])
-    view = await view_of(Source(toolset))
-    result = await run_tool(view, "block", timeout=1.0)
-    assert result.failure is not None
-    assert result.failure.reason is Reason.TOOL_TIMEOUT
-    assert (toolset.pool.stuck, toolset.pool.late) == (1, 0)
-    release.set()
-    # The same pool's next result comes after the late one, whose thread was released before.
-    with anyio.fail_after(5):
-        while toolset.pool.late == 0:
-            await toolset.pool.run(lambda: None, CallState())
-    assert (toolset.pool.stuck, toolset.pool.late) == (0, 1)
-    await toolset.aclose()
-
-
-@pytest.mark.requirement("PYTHON-2")
-async def test_threads_are_bounded_and_calls_beyond_stuck_ones_fail_at_once() -> None:
-    release = threading.Event()
-    toolset = PythonToolset([blocking(release)], pool=WorkerPool(max_workers=2))
-    view = await view_of(Source(toolset))
-    async with anyio.create_task_group() as group:
-        for _ in range(2):
-            group.start_soon(functools.partial(run_tool, view, "block", timeout=1.0))
-    result = await run_tool(view, "block", timeout=5)
-    assert result.status is ToolResultStatus.NOT_EXECUTED
-    assert result.failure is not None
-    assert result.failure.reason is Reason.OVERLOADED
-    release.set()
-    await toolset.aclose()
-
-
-@pytest.mark.requirement("PYTHON-2")
-async def test_a_call_that_waits_for_a_thread_and_times_out_is_never_made() -> None:
-    release, calls = threading.Event(), []
-
-    def count() -> str:
-        """Count."""
-        calls.append(1)
-        return "counted"
-
-    toolset = PythonToolset([blocking(release), count], pool=WorkerPool(max_workers=1))
-    view = await view_of(Source(toolset))
-    async with anyio.create_task_group() as group:
-        group.start_soon(functools.partial(run_tool, view, "block", timeout=10))
-        await anyio.lowlevel.checkpoint()
-        await run_tool(view, "count", timeout=0.02)
-        release.set()
-    assert words_of(await run_tool(view, "count")) == "counted"
-    assert calls == [1]
-    await toolset.aclose()
-
-
-@pytest.mark.requirement("PYTHON-2")
-async def test_blocking_functions_run_side_by_side_and_see_that_they_are_given_up() -> None:
-    barrier, seen = threading.Barrier(2, timeout=5), threading.Event()
-
-    def meet() -> str:
-        """Need another one to go on."""
-        barrier.wait()
-        return threading.current_thread().name
-
-    def patient(context: ToolContext) -> str:
-        """Wait to be given up."""
-        while not context.cancelled:
-            threading.Event().wait(0.001)
-        seen.set()
-        return "gone"
-
-    view = await view_of_functions(meet, patient)
-    results: list[str] = []
-
-    async def call() -> None:
-        results.append(words_of(await run_tool(view, "meet")))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(call)
-        group.start_soon(call)
-    assert len(set(results)) == 2
-    await run_tool(view, "patient", timeout=0.02)
-    assert await anyio.to_thread.run_sync(seen.wait, 5)
-
-
-@pytest.mark.requirement("PYTHON-2")
-async def test_progress_from_a_thread_arrives_on_the_loop() -> None:
-    told: list[tuple[float, float | None, str, int]] = []
-
-    def work(context: ToolContext) -> str:
-        """Work."""
-        context.progress(1, 2, "half")
-        return "done"
-
-    async def work_too(context: ToolContext) -> str:
-        """Work."""
-        context.progress(1, 2, "half")
-        return "done"
-
-    view = await view_of_functions(work, work_too)
-    call = invocation(on_progress=lambda done, total, words: told.append((done, total, words, threading.get_ident())))
-    for name in ("work", "work_too"):
-        await view.execute(name, call, None)
-    assert told == [(1, 2, "half", threading.get_ident())] * 2
-
-
 # --- loading ---------------------------------------------------------------------------------------------------------
 
 
@@ -421,30 +296,3 @@ async def test_strict_checking_refuses_parameters_that_the_function_has_not() ->
     checked = view.check("weather", '{"place":{"name":"x"},"days":1,"context":1}', ArgumentValidation.STRICT)
     assert checked.failure is not None
     assert "'context' was unexpected" in checked.failure.message
-
-
-@pytest.mark.requirement("PYTHON-2")
-async def test_a_thread_whose_loop_has_been_closed_ends_quietly() -> None:
-    release, pool, loop = threading.Event(), WorkerPool(), asyncio.new_event_loop()
-
-    ours: list[threading.Thread] = []
-
-    async def abandon() -> None:
-        with anyio.CancelScope() as scope:
-
-            def block() -> None:
-                ours.append(threading.current_thread())
-                loop.call_soon_threadsafe(scope.cancel)
-                release.wait(5)
-
-            await pool.run(block, CallState())
-
-    def other_loop() -> None:
-        loop.run_until_complete(abandon())
-        loop.close()
-
-    await anyio.to_thread.run_sync(other_loop)
-    (thread,) = ours
-    release.set()
-    await anyio.to_thread.run_sync(thread.join, 5)
-    assert not thread.is_alive()

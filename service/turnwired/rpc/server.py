@@ -30,11 +30,17 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where and how to listen. ``address`` is host:port; port 0 picks a free one."""
+    """Where and how to listen. ``address`` is host:port; port 0 picks a free one.
+
+    A connection that is silent for ``keepalive_seconds`` is asked for a sign of life, which has to come within
+    ``keepalive_timeout_seconds``.
+    """
 
     address: str
     max_request_bytes: int = 16 << 20
     reflection: bool = True
+    keepalive_seconds: float = 30.0
+    keepalive_timeout_seconds: float = 10.0
 
 
 class RpcServer:
@@ -54,6 +60,13 @@ class RpcServer:
                 ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
                 ("grpc.max_receive_message_length", listen.max_request_bytes),
                 ("grpc.max_concurrent_streams", 10_000),
+                # A machine that lost its power or its network resets nothing: without asking for a sign of life, its
+                # streams and the runs that end with them would stay for as long as the kernel keeps the connection.
+                # keepalive_timeout_ms alone is for what the other kernel does not confirm; a ping that it took and
+                # nobody answers has a timeout of its own, a minute if it is not set (measured with grpcio 1.85).
+                ("grpc.keepalive_time_ms", round(listen.keepalive_seconds * 1000)),
+                ("grpc.keepalive_timeout_ms", round(listen.keepalive_timeout_seconds * 1000)),
+                ("grpc.http2.ping_timeout_ms", round(listen.keepalive_timeout_seconds * 1000)),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ],
