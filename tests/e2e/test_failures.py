@@ -148,6 +148,18 @@ async def test_an_mcp_server_that_cannot_be_started_is_told_and_harms_no_run(wor
     assert {tool["function"]["name"] for tool in world.provider.requests[0]["tools"]} >= {"add", "record"}
 
 
+@pytest.mark.requirement("E2E-17")
+async def test_without_any_model_the_run_says_how_to_get_one(tmp_path: Path) -> None:
+    environment = child_environment(XDG_CACHE_HOME=str(tmp_path / "cache"))
+    ended = await run_cli("run", WORDS, cwd=tmp_path, environment=environment)
+    assert ended.code == 1, ended
+    assert "ERRORED" in ended.stdout
+    said = ended.stdout.splitlines()[-1]
+    assert said.startswith("MODEL/PROVIDER_NOT_CONFIGURED: ")
+    assert "make model" in said
+    assert ended.stderr == ""
+
+
 def one_clear_line(ended: Ended, *words: str) -> None:
     """Exit status 2 and one line on standard error that has these words."""
     assert ended.code == 2, ended

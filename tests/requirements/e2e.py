@@ -11,6 +11,7 @@ REQUIREMENTS = {
     "E2E-14": "An answer that is cut off ends the run as a broken connection.",
     "E2E-15": "A provider's server error is tried again and the run answers.",
     "E2E-16": "An MCP server that cannot be started is told, and harms no run.",
+    "E2E-17": "Without any model the run says how to get one.",
     "E2E-20": "A port in use ends the start with one line and exit status 2.",
     "E2E-21": "A second server on a database ends with one line that names the first.",
     "E2E-22": "A configuration that cannot be used ends the start with one line, and repeats no secret.",
