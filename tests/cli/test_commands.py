@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from e2e.provider import Provider, Refuse, answer, calls, provider
-from e2e.service import Service, child_environment, config_text, run_cli, service
+from e2e.provider import Hang, Provider, Refuse, Say, answer, calls, provider
+from e2e.service import Service, child_environment, config_text, run_cli, service, spawn_cli
 
 from turnwired import __version__
 from turnwired.policy.leaves import LEAF
@@ -166,3 +168,27 @@ async def test_an_unknown_agent_of_a_private_server_is_the_same_line(tmp_path: P
     ended = await run_cli(*command, "--agent", "nobody", cwd=tmp_path, environment=environment)
     assert ended.code == 2
     assert ended.stderr == "turnwire: NOT_FOUND: No agent has the id 'nobody'. Configured agents: default.\n"
+
+
+@pytest.mark.requirement("CLI-22")
+async def test_an_empty_prompt_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    for arguments in (("run", ""), ("run", " \n"), ("run", "-")):
+        ended = await run_cli(*arguments, cwd=tmp_path)
+        assert (ended.code, ended.stdout, ended.stderr) == (2, "", "turnwire: the prompt is empty\n")
+
+
+@pytest.mark.requirement("CLI-21")
+async def test_ctrl_c_cancels_the_run_also_in_a_session(world: World, tmp_path: Path) -> None:
+    world.provider.script((Say("begun "), Hang()), answer("Next."))
+    process = await spawn_cli("run", "Wait.", "--session", "s-ctrl-c", *world.server, cwd=tmp_path)
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        seen = b""
+        while b"begun" not in seen:
+            seen += await process.stdout.read(1024)
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+    assert process.returncode == 130
+    assert b"turnwire: cancelled run run_" in err
+    again = await run_cli("run", "Again.", "--session", "s-ctrl-c", *world.server, cwd=tmp_path)
+    assert (again.code, "Next." in again.stdout) == (0, True)

@@ -56,6 +56,8 @@ def test_an_openai_variable_chooses_that_provider(
     assert list(config.providers) == ["openai"]
     assert config.providers["openai"].base_url == base_url
     assert config.providers["openai"].api_key_env == "OPENAI_API_KEY"
+    # Without a key it is a server of one's own, which may need none.
+    assert config.providers["openai"].profile == ("openai" if "OPENAI_API_KEY" in environ else "openai-compatible")
     assert agents_of(config)["default"].model == ModelSelection("openai", model)
     assert "'k'" not in repr(config)
 

@@ -79,6 +79,11 @@ async def run_cli(*arguments: str, cwd: Path, environment: Mapping[str, str] | N
     return Ended(process.returncode, out.decode(), err.decode())
 
 
+async def spawn_cli(*arguments: str, cwd: Path) -> asyncio.subprocess.Process:
+    """Start the command and leave it running."""
+    return await _spawn(arguments, cwd, child_environment())
+
+
 async def _spawn(arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "turnwired.cli.main", *arguments),

@@ -43,5 +43,7 @@ REQUIREMENTS = {
     "CLI-17": "turnwire tools lists names, sources and first lines, and says what is left out and why.",
     "CLI-18": "turnwire policy shows each value with its layer.",
     "CLI-19": "turnwire tools and turnwire policy leave no database behind.",
+    "CLI-22": "An empty prompt is refused before anything starts.",
+    "CLI-21": "Ctrl-C cancels the run that it interrupts, also one with a session, and says so.",
     "CLI-20": "Help and version; a wrong option is no traceback.",
 }

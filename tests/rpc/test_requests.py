@@ -47,6 +47,7 @@ def _open_call(request: turn_service_pb2.RunTurnRequest) -> None:
 INVALID: list[tuple[str, Break]] = [
     ("turn.input", lambda r: r.turn.ClearField("input")),
     ("turn.input[0].parts", lambda r: r.turn.input[0].ClearField("parts")),
+    ("turn.input[0].parts", lambda r: setattr(r.turn.input[0].parts[0], "text", " \n")),
     ("turn.input[0].role", _bad_role),
     ("turn.input[2]", _open_call),
     ("turn.session_id", lambda r: setattr(r.turn, "session_id", "no spaces")),

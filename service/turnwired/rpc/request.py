@@ -224,7 +224,10 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
 
 
 def _is_plain_text(message: Message) -> bool:
-    return len(message.parts) == 1 and type(message.parts[0].content) is Text
+    if len(message.parts) != 1:
+        return False
+    content = message.parts[0].content
+    return type(content) is Text and bool(content.text) and not content.text.isspace()
 
 
 def _is_blank(content: Content) -> bool:
