@@ -197,7 +197,7 @@ MUTANTS = (
     Mutant("one attempt too many", "retry", "if attempt >= bounds.max_attempts:", "if attempt > bounds.max_attempts:"),
     Mutant("tried again after output", "machine", "produced=self._answer.produced)", "produced=False)"),
     Mutant("a long Retry-After is waited for", "retry", "failure.retry_after > LONGEST_RETRY_AFTER", "False"),
-    Mutant("Retry-After is ignored", "retry", "max(backoff, failure.retry_after or 0.0)", "backoff"),
+    Mutant("Retry-After is ignored", "retry", "max(backoff, (failure.retry_after or 0.0) * spread)", "backoff"),
     Mutant("permanent failures are tried again", "retry", " or failure.reason in _PERMANENT", ""),
     Mutant(
         "usage of failed attempts is lost", "machine", "cost = self._ledger.charge(usage, spent=False)", "cost = None"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import sysconfig
@@ -61,6 +62,9 @@ python = ["agent_tools:add", "agent_tools:slow", "agent_tools:pass_gate", "agent
     return text + more
 
 
+RUN_ENDED = re.compile(r" INFO turnwired\.engine\.service: run \S+ of agent \S+: [A-Z_]+")
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a process ended and all that it wrote."""
@@ -68,6 +72,11 @@ class Ended:
     code: int
     stdout: str
     stderr: str
+
+    @property
+    def complaints(self) -> str:
+        """What was logged but the lines that say how each run ended."""
+        return "".join(line for line in self.stderr.splitlines(keepends=True) if not RUN_ENDED.search(line))
 
 
 async def run_cli(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None, stdin: str = "") -> Ended:

@@ -63,7 +63,7 @@ async def test_a_run_in_flight_finishes_within_the_grace_period_and_new_ones_are
         assert view.view.outcome is not None
         assert view.view.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED
         assert view.view.text == "one two"
-        assert (ended.code, ended.stderr) == (0, "")
+        assert (ended.code, ended.complaints) == (0, "")
         assert ended.stdout.splitlines()[-1] == "stopped"
         assert await none_alive(children)
         async with service(tmp_path, config, GATES=p.url) as again:

@@ -48,7 +48,7 @@ async def test_spans_and_metrics_of_runs_with_tools_pass_an_independent_checker(
         directory.mkdir()
         collector.dump(directory)
         text = collector.text()
-    assert (ended.code, ended.stderr) == (0, "")
+    assert (ended.code, ended.complaints) == (0, "")
     names = {span.name for span in spans}
     assert {
         "invoke_agent default",
@@ -76,7 +76,7 @@ async def test_without_a_collector_nothing_is_logged_and_a_dead_one_costs_no_run
             told = await s.run(prompt())
             ended_dead = await s.stop()
     assert (silent.view.text, told.view.text) == ("Fine.", "Fine.")
-    assert (ended.code, ended.stderr) == (0, "")
+    assert (ended.code, ended.complaints) == (0, "")
     assert ended_dead.code == 0
     assert "Traceback" not in ended_dead.stderr
     assert len(ended_dead.stderr.splitlines()) <= 3, ended_dead.stderr
