@@ -28,7 +28,7 @@ import uvloop
 
 from turnwired.domain.generation import TextChunk
 from turnwired.providers import openai_chat_parser
-from turnwired.providers.openai_chat import OpenAIChatProvider
+from turnwired.providers.build import provider_for
 from turnwired.providers.openai_chat_parser import ChatParser
 from turnwired.providers.port import CallLimits, ModelRequest
 from turnwired.providers.profiles import shipped, with_overrides
@@ -129,7 +129,7 @@ def request_of(body: bytes) -> ModelRequest:
 def turnwire(base: str) -> tuple[Call, Callable[[], Awaitable[None]]]:
     """(b) This service's provider: items out of the same bytes, with limits."""
     profile = with_overrides(shipped(), {"openai-compatible": {"base_url": base, "base_url_env": ""}})
-    provider = OpenAIChatProvider(profile["openai-compatible"], environ={"OPENAI_API_KEY": "x"})
+    provider = provider_for(profile["openai-compatible"], environ={"OPENAI_API_KEY": "x"})
     requests: dict[int, ModelRequest] = {}
 
     async def call(body: bytes) -> int:

@@ -12,7 +12,8 @@ from providers.server import Answer, Request, serve
 
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Failure
-from turnwired.providers.openai_chat import OpenAIChatProvider
+from turnwired.providers.build import provider_for
+from turnwired.providers.http_provider import HttpProvider
 from turnwired.providers.port import CallLimits, ModelRequest
 from turnwired.providers.profiles import shipped, with_overrides
 
@@ -27,11 +28,11 @@ def text(words: str) -> bytes:
     return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 
-def provider(url: str, environ: Mapping[str, str] | None = None, **overrides: Any) -> OpenAIChatProvider:
+def provider(url: str, environ: Mapping[str, str] | None = None, **overrides: Any) -> HttpProvider:
     """A provider of the generic profile at ``url``."""
     row = {"base_url": url, "base_url_env": "", "key_env": "KEY", **overrides}
     profile = with_overrides(shipped(), {"openai-compatible": row})["openai-compatible"]
-    return OpenAIChatProvider(profile, environ={"KEY": KEY} if environ is None else environ)
+    return provider_for(profile, environ={"KEY": KEY} if environ is None else environ)
 
 
 def request(**fields: Any) -> ModelRequest:
@@ -40,7 +41,7 @@ def request(**fields: Any) -> ModelRequest:
     return ModelRequest("m", [b"", USER], **fields)
 
 
-async def ask(chat: OpenAIChatProvider, asked: ModelRequest) -> tuple[Folded, Failure | None]:
+async def ask(chat: HttpProvider, asked: ModelRequest) -> tuple[Folded, Failure | None]:
     """The folded answer and the failure, if there is one."""
     folded = Folded()
     try:

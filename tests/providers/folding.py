@@ -21,7 +21,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.usage import Usage
 from turnwired.providers.errors import WireError
-from turnwired.providers.transport import WireParser
+from turnwired.providers.wire import WireParser
 
 
 @dataclass(slots=True)

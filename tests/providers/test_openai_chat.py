@@ -220,8 +220,8 @@ async def test_a_history_of_a_megabyte_is_sent_as_it_was_kept() -> None:
 
 
 @pytest.mark.requirement("PROFILE-2", "WIRE-12")
-def test_an_exchange_shows_neither_key_nor_prompt() -> None:
-    shown = repr(provider("http://127.0.0.1:1/v1")._exchange(request()))
+async def test_an_exchange_shows_neither_key_nor_prompt() -> None:
+    shown = repr(await provider("http://127.0.0.1:1/v1")._exchange(request()))
     assert KEY not in shown
     assert "diary" not in shown
 

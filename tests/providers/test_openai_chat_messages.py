@@ -32,7 +32,7 @@ from turnwired.providers.openai_chat_messages import call_id, encode_message, en
 from turnwired.providers.profiles import CallIdForm, Profile, Wire
 
 PROFILE = Profile("acme", Wire.OPENAI_CHAT, "acme")
-BLIND = Profile("blind", Wire.OPENAI_CHAT, "blind", images=False)
+BLIND = Profile("blind", Wire.OPENAI_CHAT, "blind", inputs=frozenset())
 ECHO = Profile("echo", Wire.OPENAI_CHAT, "echo", reasoning_echo_field="reasoning_content")
 MISTRAL = Profile("mistral", Wire.OPENAI_CHAT, "mistral", call_ids=CallIdForm.ALPHANUMERIC_9)
 REF = ToolRef("look_up", "lookup", ToolSource.LOCAL)

@@ -11,8 +11,8 @@ import pytest
 from turnwired.domain.errors import ConfigError, ProviderError
 from turnwired.domain.failure import Reason
 from turnwired.domain.tool import ToolChoiceMode
+from turnwired.providers.build import provider_for
 from turnwired.providers.credentials import EnvironmentKey, FileKey, NoKey, key_source
-from turnwired.providers.openai_chat import OpenAIChatProvider
 from turnwired.providers.profiles import ToolCalling, host_and_port, shipped, with_overrides
 
 
@@ -45,7 +45,7 @@ def test_a_configuration_changes_a_profile_and_adds_others() -> None:
         ({"basurl": "x"}, "providers.openai.basurl"),
         ({"models": "a"}, "providers.openai.models"),
         ({"models": [1]}, "providers.openai.models"),
-        ({"images": "yes"}, "providers.openai.images"),
+        ({"inputs": "yes"}, "providers.openai.inputs"),
         ({"tool_calling": "magic"}, "native, json_schema"),
         ({"tool_choice": ["maybe"]}, "tool_choice"),
         ({"base_url": "not a url"}, "providers.openai.base_url"),
@@ -111,7 +111,7 @@ def test_the_profile_names_the_source_of_the_key() -> None:
 @pytest.mark.requirement("PROFILE-2")
 def test_no_key_is_shown_by_what_holds_it() -> None:
     environ = {"OPENAI_API_KEY": "sk-secret"}
-    provider = OpenAIChatProvider(shipped()["openai"], environ=environ)
+    provider = provider_for(shipped()["openai"], environ=environ)
     shown = [
         provider,
         provider.info,

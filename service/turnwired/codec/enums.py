@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from turnwire.v1 import (
     message_pb2,
+    model_pb2,
     outcome_pb2,
     policy_pb2,
     run_pb2,
@@ -22,7 +23,7 @@ from turnwired.domain.errors import CodecError
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Role, ToolResultStatus
-from turnwired.domain.model import IterationKind
+from turnwired.domain.model import IterationKind, ThinkingMode
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import LimitMode, PermissionAction, PolicyLayer
 from turnwired.domain.run import OnDisconnect, RunState
@@ -70,6 +71,7 @@ POLICY_LAYER = EnumTable(PolicyLayer, policy_pb2.PolicyLayer.items(), "POLICY_LA
 REASON = EnumTable(Reason, outcome_pb2.Reason.items(), "REASON_")
 ROLE = EnumTable(Role, message_pb2.Role.items(), "ROLE_")
 RUN_STATE = EnumTable(RunState, run_pb2.RunState.items(), "RUN_STATE_")
+THINKING_MODE = EnumTable(ThinkingMode, model_pb2.ThinkingMode.items(), "THINKING_MODE_")
 TOOL_CHOICE_MODE = EnumTable(ToolChoiceMode, tool_pb2.ToolChoiceMode.items(), "TOOL_CHOICE_MODE_")
 TOOL_RESULT_STATUS = EnumTable(ToolResultStatus, message_pb2.ToolResultStatus.items(), "TOOL_RESULT_STATUS_")
 TOOL_SOURCE = EnumTable(ToolSource, tool_pb2.ToolSource.items(), "TOOL_SOURCE_")

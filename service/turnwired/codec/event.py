@@ -19,6 +19,7 @@ from turnwired.codec.message import (
     tool_result_from_pb,
     tool_result_to_pb,
 )
+from turnwired.codec.model import model_from_pb, model_to_pb
 from turnwired.codec.policy import effective_policy_from_pb, encode_effective_policy
 from turnwired.codec.trace import trace_from_pb, trace_to_pb
 from turnwired.codec.values import (
@@ -28,8 +29,6 @@ from turnwired.codec.values import (
     duration_to_pb,
     failure_from_pb,
     failure_to_pb,
-    model_from_pb,
-    model_to_pb,
     model_usage_from_pb,
     model_usage_to_pb,
     notice_from_pb,

@@ -118,6 +118,7 @@ def part_to_pb(value: Part, out: message_pb2.Part) -> None:
             out.opaque.SetInParent()
             out.opaque.kind = block.kind
             out.opaque.value_json = block.value_json
+            out.opaque.provider = block.provider
 
 
 def part_from_pb(message: message_pb2.Part) -> Part:
@@ -212,5 +213,5 @@ _CONTENT: Final[dict[str, Callable[[message_pb2.Part], Content]]] = {
     "blob": lambda part: Blob(part.blob.media_type, part.blob.data, part.blob.uri),
     "resource_link": _link_from_pb,
     "data_json": lambda part: Data(part.data_json),
-    "opaque": lambda part: OpaqueBlock(part.opaque.kind, part.opaque.value_json),
+    "opaque": lambda part: OpaqueBlock(part.opaque.kind, part.opaque.value_json, part.opaque.provider),
 }

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 from turnwire.v1 import turn_service_pb2
 from turnwired.codec.enums import ON_DISCONNECT, RUN_STATE
 from turnwired.codec.message import message_from_pb, message_to_pb, messages_from_pb
+from turnwired.codec.model import model_from_pb, model_to_pb, output_format_from_pb, output_format_to_pb
 from turnwired.codec.parse import parse
 from turnwired.codec.policy import policy_from_pb, policy_to_pb
 from turnwired.codec.values import (
     cost_from_pb,
     cost_to_pb,
-    model_from_pb,
-    model_to_pb,
     outcome_from_pb,
     outcome_to_pb,
     time_from_pb,
@@ -148,6 +147,8 @@ def turn_to_pb(value: TurnSpec, out: turn_service_pb2.TurnSpec) -> None:
     tool_selection_to_pb(value.tools, out.tools)
     if value.model is not None:
         model_to_pb(value.model, out.model)
+    if value.output_format is not None:
+        output_format_to_pb(value.output_format, out.output_format)
     out.include_trace = value.include_trace
     out.labels.update(value.labels)
     if value.parent_run_id is not None:
@@ -157,7 +158,7 @@ def turn_to_pb(value: TurnSpec, out: turn_service_pb2.TurnSpec) -> None:
 def turn_from_pb(message: turn_service_pb2.TurnSpec, caller: Caller) -> TurnSpec:
     """What the domain has a place for.
 
-    The rest (attachments, output_format, client tools, on_busy, policy leaves named by ``unenforced_paths``) is for
+    The rest (attachments, client tools, on_busy, policy leaves named by ``unenforced_paths``) is for
     the caller of this function to refuse. CodecErrors carry paths below the turn.
     """
     return TurnSpec(
@@ -169,6 +170,7 @@ def turn_from_pb(message: turn_service_pb2.TurnSpec, caller: Caller) -> TurnSpec
         policy=_decoded(policy_from_pb, message.policy, "policy"),
         tools=_decoded(tool_selection_from_pb, message.tools, "tools"),
         model=model_from_pb(message.model) if message.HasField("model") else None,
+        output_format=output_format_from_pb(message.output_format) if message.HasField("output_format") else None,
         include_trace=message.include_trace,
         labels=dict(message.labels),
         parent_run_id=message.parent_run_id if message.HasField("parent_run_id") else None,

@@ -13,6 +13,7 @@ from turnwired.codec.message import (
     tool_result_from_pb,
     tool_result_to_pb,
 )
+from turnwired.codec.model import model_from_pb, model_to_pb
 from turnwired.codec.values import (
     cost_from_pb,
     cost_to_pb,
@@ -20,8 +21,6 @@ from turnwired.codec.values import (
     duration_to_pb,
     failure_from_pb,
     failure_to_pb,
-    model_from_pb,
-    model_to_pb,
     notice_from_pb,
     notice_to_pb,
     time_from_pb,

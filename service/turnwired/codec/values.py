@@ -13,9 +13,10 @@ from turnwired.codec.enums import (
     TOOL_SOURCE,
     USAGE_SOURCE,
 )
+from turnwired.codec.model import model_from_pb, model_to_pb
 from turnwired.domain.event import ModelUsage
 from turnwired.domain.failure import Failure
-from turnwired.domain.model import ModelSelection, TraceContext
+from turnwired.domain.model import TraceContext
 from turnwired.domain.outcome import LimitTrip, Notice, Outcome
 from turnwired.domain.tool import (
     Tool,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from google.protobuf.duration_pb2 import Duration
     from google.protobuf.timestamp_pb2 import Timestamp
 
-    from turnwire.v1 import model_pb2, outcome_pb2, tool_pb2, trace_pb2, usage_pb2
+    from turnwire.v1 import outcome_pb2, tool_pb2, trace_pb2, usage_pb2
 
 NS = 1_000_000_000
 
@@ -108,21 +109,6 @@ def cost_to_pb(value: Cost, out: usage_pb2.Cost) -> None:
 def cost_from_pb(message: usage_pb2.Cost) -> Cost:
     """All fields."""
     return Cost(message.currency_code, message.amount_nanos, message.rate_card, message.complete)
-
-
-def model_to_pb(value: ModelSelection, out: model_pb2.ModelSelection) -> None:
-    """All fields."""
-    out.SetInParent()
-    out.provider = value.provider
-    out.model = value.model
-    if value.provider_options_json is not None:
-        out.provider_options_json = value.provider_options_json
-
-
-def model_from_pb(message: model_pb2.ModelSelection) -> ModelSelection:
-    """All fields; provider and model may be empty."""
-    options = message.provider_options_json if message.HasField("provider_options_json") else None
-    return ModelSelection(message.provider, message.model, options)
 
 
 def model_usage_to_pb(value: ModelUsage, out: usage_pb2.ModelUsage) -> None:

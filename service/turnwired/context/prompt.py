@@ -37,8 +37,8 @@ class Prompt:
         self._encoder = encoder
         self.offered = tuple(tools)
         self.tools = encoder.encode_tools(tools) if tools else b""
-        system = encoder.encode_system(instructions, tools)
-        self._pieces: list[bytes] = [system] if system else []
+        self.system = encoder.encode_system(instructions, tools)
+        self._pieces: list[bytes] = []
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Encode messages and put them at the end."""
@@ -49,7 +49,7 @@ class Prompt:
         self._pieces.extend(piece for piece in pieces if piece)
 
     def messages(self) -> Sequence[bytes]:
-        """The pieces so far."""
+        """The pieces so far, without the system blocks."""
         return tuple(self._pieces)
 
 

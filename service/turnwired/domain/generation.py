@@ -47,11 +47,15 @@ class TextChunk:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningChunk:
-    """Reasoning text to append to the part at ``index``; ``signature`` replaces the part's when not empty."""
+    """Reasoning text to append to the part at ``index``; ``signature`` replaces the part's when not empty.
+
+    ``redacted``: the provider withholds the text of this part, and ``signature`` is all there is.
+    """
 
     index: int
     text: str
     signature: bytes = b""
+    redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,24 @@ class ToolCallClosed:
 
 @dataclass(frozen=True, slots=True)
 class NativeItem:
-    """Something of this provider that must be given back word for word (``json`` text), never to another one."""
+    """Something of this provider that must be given back word for word (``json`` text), never to another one.
+
+    ``kind`` is the wire's own word, such as ``server_tool_use``. With the ``index`` of a part or call that is there
+    already it belongs to that one and is kept right after it; otherwise it is a part of its own.
+    """
 
     index: int
     kind: str
     json: str
+
+
+@dataclass(frozen=True, slots=True)
+class MediaProduced:
+    """An image or another file that the model made, whole. ``media_type`` is an IANA media type."""
+
+    index: int
+    media_type: str
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,7 @@ ModelItem = (
     | ToolArgumentsChunk
     | ToolCallClosed
     | NativeItem
+    | MediaProduced
     | UsageReported
     | GenerationStopped
 )

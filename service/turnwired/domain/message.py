@@ -92,10 +92,14 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueBlock:
-    """A block of a kind that the contract does not know, kept word for word."""
+    """A block of a kind that the contract does not know, kept word for word.
+
+    ``provider``: the model provider that it came from, and the only one that it is sent back to; empty for others'.
+    """
 
     kind: str
     value_json: str
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)

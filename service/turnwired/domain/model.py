@@ -2,8 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+
+class ThinkingMode(StrEnum):
+    """Whether a model reasons before it answers. UNSPECIFIED: the provider's default."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    ADAPTIVE = "ADAPTIVE"
+    ENABLED = "ENABLED"
+    DISABLED = "DISABLED"
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Reasoning before the answer; ``budget_tokens`` only with ENABLED."""
+
+    mode: ThinkingMode = ThinkingMode.UNSPECIFIED
+    budget_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOptions:
+    """How a model generates, in the terms of the OpenTelemetry GenAI conventions. None: the provider's default."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop_sequences: tuple[str, ...] = ()
+    thinking: Thinking = field(default_factory=Thinking)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFormat:
+    """Structured output: a JSON Schema (2020-12) that the final answer must match, and a name for it."""
+
+    json_schema: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +52,7 @@ class ModelSelection:
     provider: str
     model: str
     provider_options_json: str | None = None
+    options: GenerationOptions = field(default_factory=GenerationOptions)
 
 
 @dataclass(frozen=True, slots=True)

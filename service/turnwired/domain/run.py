@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from turnwired.domain.message import Message
-from turnwired.domain.model import ModelSelection, TraceContext
+from turnwired.domain.model import ModelSelection, OutputFormat, TraceContext
 from turnwired.domain.outcome import Outcome
 from turnwired.domain.policy import Policy
 from turnwired.domain.tool import ToolSelection
@@ -53,6 +53,7 @@ class TurnSpec:
     policy: Policy = field(default_factory=Policy)
     tools: ToolSelection = field(default_factory=ToolSelection)
     model: ModelSelection | None = None
+    output_format: OutputFormat | None = None
     include_trace: bool = False
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent_run_id: str | None = None

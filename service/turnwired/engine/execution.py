@@ -317,6 +317,7 @@ class Execution:
         offer = effect.offer_tools and bool(prompt.offered)
         return prepared.provider, ModelRequest(
             model=self._run.model.model if self._run.model is not None else "",
+            system=prompt.system,
             messages=prompt.messages(),
             tools=prompt.tools if offer else b"",
             # A forced choice holds for the first iteration only: later it would never let the model answer.

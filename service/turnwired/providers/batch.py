@@ -57,6 +57,11 @@ class BatchBuilder:
         self._next = 0
         self._usage: Usage | None = None
 
+    @property
+    def reasoning(self) -> bool:
+        """Whether the part that grows is reasoning."""
+        return self._part_kind is PartKind.REASONING
+
     def new_part(self) -> int:
         """The position of a part of its own, such as a tool call."""
         self._flush()

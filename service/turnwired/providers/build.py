@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnwired.domain.errors import ConfigError
-from turnwired.providers.openai_chat import OpenAIChatProvider
+from turnwired.providers.credentials import Credentials
+from turnwired.providers.http_provider import HttpProvider
+from turnwired.providers.openai_chat import OpenAIChat
 from turnwired.providers.port import ModelProvider
-from turnwired.providers.profiles import Wire, shipped, with_overrides
+from turnwired.providers.profiles import Profile, Wire, shipped, with_overrides
+from turnwired.providers.transport import HttpTransport
+from turnwired.providers.wire import WireFormat
 
 LOCAL = "local"
 """The profile whose server is a child process of ours."""
@@ -45,6 +50,23 @@ def build_provider(
         from turnwired.providers.local.provider import LocalProvider
 
         return LocalProvider(built, environ)
-    match built.wire:
+    return provider_for(built, environ=environ)
+
+
+def provider_for(
+    profile: Profile,
+    credentials: Credentials | None = None,
+    transport: HttpTransport | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> HttpProvider:
+    """The provider of one profile."""
+    return HttpProvider(profile, wire_of(profile), credentials, transport, environ)
+
+
+def wire_of(profile: Profile) -> WireFormat:
+    """The wire that a profile speaks, set to its ways."""
+    match profile.wire:
         case Wire.OPENAI_CHAT:
-            return OpenAIChatProvider(built, environ=environ)
+            return OpenAIChat(profile)
+        case Wire.OPENAI_RESPONSES | Wire.ANTHROPIC_MESSAGES:
+            raise ConfigError(f"providers.{profile.name}.wire: {profile.wire} is not there yet.")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Reason
 from turnwired.providers.errors import provider_failure
 from turnwired.providers.profiles import Profile
@@ -15,7 +17,7 @@ MAX_KEY_BYTES = 64 * 1024
 
 
 class KeySource(Protocol):
-    """Gives the key of one provider."""
+    """Gives the key of one provider. Reading it is cheap enough for every call."""
 
     def key(self) -> str:
         """The key now; empty when there is none. Raises ProviderError when it cannot be read."""
@@ -24,6 +26,49 @@ class KeySource(Protocol):
     @property
     def hint(self) -> str:
         """Where a person puts the key, as a phrase: ``the environment variable OPENAI_API_KEY``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request that is to be authorised, as it will be sent: some sign-ins sign all of it."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """Headers to add to a request. ``secret`` is what must never be shown of them."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    secret: str = field(default="", repr=False)
+
+
+class Credentials(Protocol):
+    """Authorises the calls to one provider: by a key, or by signing in to a cloud."""
+
+    @property
+    def hint(self) -> str:
+        """Where a person puts what is needed, as a phrase."""
+        ...
+
+    def ready(self) -> bool:
+        """Whether there is something to sign in with. No network. Raises nothing."""
+        ...
+
+    async def authorize(self, outgoing: Outgoing) -> Authorization:
+        """Headers that authorise this request. Raises ProviderError."""
+        ...
+
+    async def renew(self) -> None:
+        """The provider rejected what was given last: read or fetch it anew for the next request."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close what it holds. Bounded."""
         ...
 
 
@@ -73,6 +118,10 @@ class FileKey:
             ) from None
         return self._cached
 
+    def forget(self) -> None:
+        """Read the file again next time, whatever its stamp says."""
+        self._stamp = None
+
     @property
     def hint(self) -> str:
         """Where to put it."""
@@ -94,8 +143,55 @@ class NoKey:
         return "the profile's key_env or key_file"
 
 
+class KeyCredentials:
+    """A key in a header, read from its source for every request: there is nothing to renew but what a source caches."""
+
+    __slots__ = ("_header", "_scheme", "_source")
+
+    def __init__(self, source: KeySource, header: str = "Authorization", scheme: str = "Bearer") -> None:
+        """The key is sent as ``<header>: <scheme> <key>``, without a scheme as ``<header>: <key>``."""
+        self._source = source
+        self._header = header
+        self._scheme = scheme
+
+    @property
+    def hint(self) -> str:
+        """Where to put the key."""
+        return self._source.hint
+
+    def ready(self) -> bool:
+        """Whether there is a key. One that cannot be read is an error of the call, which says why."""
+        try:
+            return bool(self._source.key())
+        except ProviderError:
+            return True
+
+    async def authorize(self, outgoing: Outgoing) -> Authorization:  # noqa: ARG002 - the port's
+        """The key's header; none without a key."""
+        key = self._source.key()
+        if not key:
+            return _NOTHING
+        return Authorization({self._header: f"{self._scheme} {key}" if self._scheme else key}, key)
+
+    async def renew(self) -> None:
+        """Read the key anew, also where its source looks unchanged."""
+        if isinstance(self._source, FileKey):
+            self._source.forget()
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+_NOTHING = Authorization({})
+
+
 def key_source(profile: Profile, environ: Mapping[str, str] = os.environ) -> KeySource:
     """The source that a profile names; a file wins over a variable."""
     if profile.key_file:
         return FileKey(profile.key_file)
     return EnvironmentKey(profile.key_env, environ) if profile.key_env else NoKey()
+
+
+def credentials_of(profile: Profile, environ: Mapping[str, str] = os.environ) -> Credentials:
+    """What authorises calls to a profile's server."""
+    return KeyCredentials(key_source(profile, environ), profile.auth_header, profile.auth_scheme)

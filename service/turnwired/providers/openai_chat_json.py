@@ -7,6 +7,7 @@ Every assistant turn is one JSON object, a call or the final answer (``json_tool
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
+    MediaProduced,
     ModelItem,
     NativeItem,
     ReasoningChunk,
@@ -125,6 +127,11 @@ class JsonToolParser:
         """Whether the last read brought content, also when its meaning is not known yet and it is held back."""
         return self._inner.content
 
+    @property
+    def thinking(self) -> bool:
+        """Whether reasoning was the last that came."""
+        return self._inner.thinking
+
     def feed(self, data: bytes) -> list[ModelItem]:
         """The items that ``data`` completes."""
         return self._read(self._inner.feed(data))
@@ -157,8 +164,10 @@ class JsonToolParser:
         match item:
             case TextChunk(index, text):
                 return TextChunk(self._part(index, ours), text)
-            case ReasoningChunk(index, text, signature):
-                return ReasoningChunk(self._part(index, ours), text, signature)
+            case ReasoningChunk(index):
+                return replace(item, index=self._part(index, ours))
+            case MediaProduced(index):
+                return replace(item, index=self._part(index, ours))
             case RefusalChunk(index, text):
                 return RefusalChunk(self._part(index, ours), text)
             case ToolCallOpened(index, call_id, name):

@@ -29,7 +29,7 @@ from turnwired.domain.message import (
     ToolResultStatus,
 )
 from turnwired.domain.tool import Tool
-from turnwired.providers.profiles import CallIdForm, Profile
+from turnwired.providers.profiles import CallIdForm, InputKind, Profile
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NO_OUTPUT = "(no output)"
@@ -121,7 +121,7 @@ def _user(message: Message, profile: Profile) -> bytes:
 def _user_part(part: Part, profile: Profile) -> dict[str, Any]:
     match part.content:
         case Blob() as blob if blob.media_type.startswith("image/"):
-            if not profile.images:
+            if InputKind.IMAGE not in profile.inputs:
                 raise refused(part, f"provider {profile.name} takes no images")
             return _image(blob)
         case _:
@@ -187,7 +187,7 @@ def _tool_results(message: Message, profile: Profile) -> bytes:
     for part in message.parts:
         if not isinstance(part.content, ToolResult):
             raise refused(part, f"a tool message cannot have a {type(part.content).__name__}")
-        text, found = result_text(part.content, images=profile.images)
+        text, found = result_text(part.content, images=InputKind.IMAGE in profile.inputs)
         our_id = call_id(part.content.call_id, profile.call_ids)
         encoded.append(_json({"role": "tool", "tool_call_id": our_id, "content": text}))
         images += [{"type": "text", "text": f"Images of tool call {our_id}:"}, *found] if found else []

@@ -125,6 +125,11 @@ class ChatParser:
         """Whether the provider said why it stopped."""
         return self._finish is not None
 
+    @property
+    def thinking(self) -> bool:
+        """Whether reasoning was the last that came."""
+        return self._batch.reasoning
+
     def feed(self, data: bytes) -> list[ModelItem]:
         """The items that ``data`` completes."""
         if not self.ended:

@@ -53,7 +53,7 @@ def encode_body(request: ModelRequest, profile: Profile) -> bytes:
             origin=profile.name,
         )
     fields.update(request.provider_options)
-    kept = [piece for piece in request.messages if piece] or [b""]
+    kept = [piece for piece in (request.system, *request.messages) if piece] or [b""]
     # One join: a second copy of a megabyte costs as much as sending it.
     kept[0] = b'{"model":' + msgspec.json.encode(request.model) + b',"messages":[' + kept[0]
     kept[-1] += b"]," + msgspec.json.encode(fields)[1:]

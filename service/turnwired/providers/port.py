@@ -10,8 +10,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from turnwired.domain.errors import FieldViolation
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message
+from turnwired.domain.model import GenerationOptions, OutputFormat
 from turnwired.domain.tool import Tool, ToolChoice
 
 
@@ -32,23 +34,48 @@ class CallLimits:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One model call, canonical. ``messages`` and ``tools`` are already encoded by ``ModelProvider.encode_*``.
+    """One model call, canonical. ``system``, ``messages`` and ``tools`` are already encoded by ``encode_*``.
 
     The encoded pieces are kept by the caller from iteration to iteration, so that a wire only joins bytes. ``tools``
-    is empty when the model must not call any. ``headers`` carries trace propagation.
+    is empty when the model must not call any; ``offered`` are the same tools, for a wire that has to name them in
+    another way. ``output_format``: the final answer must be JSON of this schema. ``cache_key``: equal for requests
+    that share their beginning, opaque to the provider. ``headers`` carries trace propagation.
+    ``renew_credentials``: the provider rejected those of the attempt before; read or fetch them anew.
     """
 
     model: str
     messages: Sequence[bytes]
+    system: bytes = b""
     tools: bytes = b""
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     offered: Sequence[Tool] = ()
     parallel_tool_calls: bool | None = None
     max_output_tokens: int | None = None
     reasoning_effort: str | None = None
+    options: GenerationOptions = field(default_factory=GenerationOptions)
+    output_format: OutputFormat | None = None
+    cache_key: str = ""
+    renew_credentials: bool = False
     provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     limits: CallLimits = field(default_factory=CallLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """What a model takes and gives by itself, in tokens; None: not known. The layer PROVIDER_NATIVE of a policy."""
+
+    context_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """Input tokens of a request. ``exact``: the provider itself counted; else ``method`` says how it was estimated."""
+
+    tokens: int
+    method: str
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +105,7 @@ class ModelProvider(Protocol):
         ...
 
     def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
-        """Encode the system blocks as this wire's message bytes (b"" when there are none).
+        """Encode the system blocks for ``ModelRequest.system`` (b"" when there are none).
 
         ``tools`` are the tools offered: a provider whose tool-calling mode is not native explains them here.
         """
@@ -94,6 +121,25 @@ class ModelProvider(Protocol):
 
     def encode_tools(self, tools: Sequence[Tool]) -> bytes:
         """Encode the tools in the given order as this wire's JSON array bytes."""
+        ...
+
+    def check(self, request: ModelRequest) -> Sequence[FieldViolation]:
+        """What of a request this provider has no place for: paths below the turn and what to do. No I/O.
+
+        ``messages`` and ``tools`` may be empty still. The run is refused before it exists; ``generate`` meets only
+        requests without violations, and raises ProviderError for others.
+        """
+        ...
+
+    def limits(self, model: str) -> ModelLimits:
+        """What the profile knows of a model."""
+        ...
+
+    async def count_tokens(self, request: ModelRequest) -> TokenCount:
+        """Input tokens of a request: by the provider's counter, else a tokenizer, else an estimate. Raises nothing.
+
+        Bounded by ``request.limits``; a counter that fails is replaced by the next best.
+        """
         ...
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:

@@ -12,17 +12,18 @@ import time
 import urllib.request
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from turnwired.domain.errors import ProviderError
-from turnwired.domain.failure import Failure, Reason
+from turnwired.domain.failure import Reason
 from turnwired.domain.generation import ModelItem, ResponseIdentified
 from turnwired.providers.errors import CallContext, WireError, failure_of, protocol_error, provider_failure
 from turnwired.providers.liveness import Limit, Liveness
 from turnwired.providers.port import CallLimits
+from turnwired.providers.wire import WireParser
 
 MAX_CONNECTIONS = 1000
 CONNECT_SECONDS = 10.0
@@ -30,43 +31,6 @@ MAX_ERROR_BYTES = 64 * 1024
 ERROR_BODY_SECONDS = 10.0
 _DRAIN_SECONDS = 0.2
 _ONE_WRITE_BYTES = 1024 * 1024  # aiohttp warns beyond it; in pieces a larger body does not hold up the loop
-
-
-class WireParser(Protocol):
-    """What the transport asks of the parser of any wire."""
-
-    @property
-    def error(self) -> WireError | None:
-        """What the provider reported."""
-        ...
-
-    @property
-    def broken(self) -> Failure | None:
-        """Why the body cannot be understood."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether the answer is over, whatever the body still holds."""
-        ...
-
-    @property
-    def finish_seen(self) -> bool:
-        """Whether the provider said why it stopped."""
-        ...
-
-    @property
-    def content(self) -> bool:
-        """Whether the last read brought something that the model produced, also when it is held back."""
-        ...
-
-    def feed(self, data: bytes) -> list[ModelItem]:
-        """Items that a read completes."""
-        ...
-
-    def finish(self) -> list[ModelItem]:
-        """Items that the end of the body completes."""
-        ...
 
 
 @dataclass(slots=True)
@@ -220,7 +184,7 @@ async def _on_reuse(_session: aiohttp.ClientSession, context: Any, _params: obje
 class _Reader:
     """Reads a body for a parser and keeps the limits up to date."""
 
-    __slots__ = ("_content", "_done", "_exchange", "_liveness", "_parser")
+    __slots__ = ("_content", "_done", "_exchange", "_liveness", "_parser", "_thinking")
 
     def __init__(
         self, content: aiohttp.StreamReader, parser: WireParser, liveness: Liveness, exchange: Exchange
@@ -229,6 +193,7 @@ class _Reader:
         self._parser = parser
         self._liveness = liveness
         self._exchange = exchange
+        self._thinking = False
         self._done = False
 
     async def next(self) -> list[ModelItem] | None:
@@ -245,8 +210,12 @@ class _Reader:
             self._done = True
             return parser.finish()
         items = parser.feed(data)
+        thought, self._thinking = self._thinking, parser.thinking
         if parser.finish_seen:
             self._liveness.finishing()
+        elif self._thinking:
+            if parser.content or not thought:
+                self._liveness.thinking()
         elif parser.content:
             self._liveness.content()
         elif any(type(item) is ResponseIdentified for item in items):

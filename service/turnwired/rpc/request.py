@@ -15,13 +15,14 @@ from typing import cast
 
 from turnwire.v1 import event_pb2, message_pb2, model_pb2, policy_pb2, tool_pb2, turn_service_pb2
 from turnwired.codec.frame import Visibility
+from turnwired.codec.model import model_from_pb
 from turnwired.codec.policy import policy_from_pb, unenforced_paths
 from turnwired.codec.run import cursor_from_pb, turn_from_pb
-from turnwired.codec.values import model_from_pb, tool_selection_from_pb
+from turnwired.codec.values import tool_selection_from_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import AttachmentRef, Content, Message, Role, Text, ToolCall, ToolResult
-from turnwired.domain.model import ModelSelection
+from turnwired.domain.model import GenerationOptions, ModelSelection
 from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
 from turnwired.domain.tool import ToolSelection
@@ -161,6 +162,8 @@ def check_model(model: ModelSelection | None, path: str, problems: Problems) -> 
     for name, value in (("provider", model.provider), ("model", model.model)):
         if len(value) > MAX_MODEL_LENGTH:
             problems.add(f"{path}.{name}", f"has {len(value)} characters; at most {MAX_MODEL_LENGTH} are allowed")
+    if model.options != GenerationOptions():
+        problems.refuse(f"{path}.options", "are")
     if model.provider_options_json is None:
         return
     try:

@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from turnwired.domain.errors import ProviderError
+from turnwired.domain.errors import FieldViolation, ProviderError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
     FinishReason,
@@ -25,7 +25,7 @@ from turnwired.domain.generation import (
 from turnwired.domain.message import Data, Message, Text, ToolCall, ToolResult
 from turnwired.domain.tool import Tool
 from turnwired.domain.usage import Usage, UsageSource
-from turnwired.providers.port import ModelRequest, ProviderInfo
+from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
 
 Gate = Callable[[], Awaitable[object]]
 """Awaited between batches: an event to wait for, so that a test decides when the model goes on."""
@@ -62,9 +62,23 @@ class ScriptedProvider:
         """The routed names."""
         return json.dumps([tool.ref.routed_name for tool in tools]).encode()
 
+    def check(self, request: ModelRequest) -> Sequence[FieldViolation]:
+        """It takes everything."""
+        return ()
+
+    def limits(self, model: str) -> ModelLimits:
+        """None that it knows."""
+        return ModelLimits()
+
+    async def count_tokens(self, request: ModelRequest) -> TokenCount:
+        """One token for each message."""
+        return TokenCount(len(request.messages), "one for each message")
+
     def messages(self, call: int) -> list[dict[str, object]]:
         """The messages of a request, decoded."""
-        decoded: list[dict[str, object]] = [json.loads(piece) for piece in self.requests[call].messages]
+        request = self.requests[call]
+        pieces = (request.system, *request.messages) if request.system else request.messages
+        decoded: list[dict[str, object]] = [json.loads(piece) for piece in pieces]
         return decoded
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:

@@ -348,19 +348,25 @@ class OpaqueBlock(_message.Message):
 
     KIND_FIELD_NUMBER: _builtins.int
     VALUE_JSON_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """Kind in the words of its source, such as "mcp/ui"."""
     value_json: _builtins.str
     """The block."""
+    provider: _builtins.str
+    """Model provider that it came from, such as a tool that the provider itself
+    executed. It is sent back to that provider only. Empty for other sources.
+    """
     def __init__(
         self,
         *,
         kind: _builtins.str = ...,
         value_json: _builtins.str = ...,
+        provider: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "value_json", b"value_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "provider", b"provider", "value_json", b"value_json"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17turnwire/v1/model.proto\x12\x0bturnwire.v1\"o\n\x0eModelSelection\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\"\n\x15provider_options_json\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\x18\n\x16_provider_options_json\"1\n\x0cOutputFormat\x12\x13\n\x0bjson_schema\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\tBU\n\x0f\x64\x65v.turnwire.v1B\nModelProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\x0bTurnwire.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17turnwire/v1/model.proto\x12\x0bturnwire.v1\"\xa0\x01\n\x0eModelSelection\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\"\n\x15provider_options_json\x18\x03 \x01(\tH\x00\x88\x01\x01\x12/\n\x07options\x18\x04 \x01(\x0b\x32\x1e.turnwire.v1.GenerationOptionsB\x18\n\x16_provider_options_json\"\xc0\x02\n\x11GenerationOptions\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\x05 \x01(\x01H\x04\x88\x01\x01\x12\x11\n\x04seed\x18\x06 \x01(\x03H\x05\x88\x01\x01\x12\x16\n\x0estop_sequences\x18\x07 \x03(\t\x12\'\n\x08thinking\x18\x08 \x01(\x0b\x32\x15.turnwire.v1.ThinkingB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x14\n\x12_frequency_penaltyB\x13\n\x11_presence_penaltyB\x07\n\x05_seed\"a\n\x08Thinking\x12\'\n\x04mode\x18\x01 \x01(\x0e\x32\x19.turnwire.v1.ThinkingMode\x12\x1a\n\rbudget_tokens\x18\x02 \x01(\x05H\x00\x88\x01\x01\x42\x10\n\x0e_budget_tokens\"1\n\x0cOutputFormat\x12\x13\n\x0bjson_schema\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t*\x80\x01\n\x0cThinkingMode\x12\x1d\n\x19THINKING_MODE_UNSPECIFIED\x10\x00\x12\x1a\n\x16THINKING_MODE_ADAPTIVE\x10\x01\x12\x19\n\x15THINKING_MODE_ENABLED\x10\x02\x12\x1a\n\x16THINKING_MODE_DISABLED\x10\x03\x42U\n\x0f\x64\x65v.turnwire.v1B\nModelProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\x0bTurnwire.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,8 +32,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'turnwire.v1.model_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017dev.turnwire.v1B\nModelProtoP\001Z&turnwire.dev/go/turnwire/v1;turnwirev1\252\002\013Turnwire.V1'
-  _globals['_MODELSELECTION']._serialized_start=40
-  _globals['_MODELSELECTION']._serialized_end=151
-  _globals['_OUTPUTFORMAT']._serialized_start=153
-  _globals['_OUTPUTFORMAT']._serialized_end=202
+  _globals['_THINKINGMODE']._serialized_start=677
+  _globals['_THINKINGMODE']._serialized_end=805
+  _globals['_MODELSELECTION']._serialized_start=41
+  _globals['_MODELSELECTION']._serialized_end=201
+  _globals['_GENERATIONOPTIONS']._serialized_start=204
+  _globals['_GENERATIONOPTIONS']._serialized_end=524
+  _globals['_THINKING']._serialized_start=526
+  _globals['_THINKING']._serialized_end=623
+  _globals['_OUTPUTFORMAT']._serialized_start=625
+  _globals['_OUTPUTFORMAT']._serialized_end=674
 # @@protoc_insertion_point(module_scope)

@@ -3,8 +3,11 @@
 isort:skip_file
 Which model a run uses and what shape its answer takes."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -16,6 +19,34 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _ThinkingMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ThinkingModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ThinkingMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    THINKING_MODE_UNSPECIFIED: _ThinkingMode.ValueType  # 0
+    """The provider's default."""
+    THINKING_MODE_ADAPTIVE: _ThinkingMode.ValueType  # 1
+    """The model decides how much."""
+    THINKING_MODE_ENABLED: _ThinkingMode.ValueType  # 2
+    """It does."""
+    THINKING_MODE_DISABLED: _ThinkingMode.ValueType  # 3
+    """It does not."""
+
+class ThinkingMode(_ThinkingMode, metaclass=_ThinkingModeEnumTypeWrapper):
+    """Whether a model reasons before it answers."""
+
+THINKING_MODE_UNSPECIFIED: ThinkingMode.ValueType  # 0
+"""The provider's default."""
+THINKING_MODE_ADAPTIVE: ThinkingMode.ValueType  # 1
+"""The model decides how much."""
+THINKING_MODE_ENABLED: ThinkingMode.ValueType  # 2
+"""It does."""
+THINKING_MODE_DISABLED: ThinkingMode.ValueType  # 3
+"""It does not."""
+Global___ThinkingMode: _TypeAlias = ThinkingMode  # noqa: Y015
+
 @_typing.final
 class ModelSelection(_message.Message):
     """Which model to call."""
@@ -25,6 +56,7 @@ class ModelSelection(_message.Message):
     PROVIDER_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     PROVIDER_OPTIONS_JSON_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
     provider: _builtins.str
     """Provider as configured, such as "anthropic" or "local"."""
     model: _builtins.str
@@ -33,22 +65,138 @@ class ModelSelection(_message.Message):
     """Options of this provider that the contract does not know. A JSON object,
     merged into the request body as it is.
     """
+    @_builtins.property
+    def options(self) -> Global___GenerationOptions:
+        """How the model generates. A field that is unset is the agent's when the
+        request leaves provider and model to the agent, else the provider's
+        default. One that the provider has no place for is refused
+        (OPTION_NOT_SUPPORTED).
+        """
+
     def __init__(
         self,
         *,
         provider: _builtins.str = ...,
         model: _builtins.str = ...,
         provider_options_json: _builtins.str | None = ...,
+        options: Global___GenerationOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_provider_options_json", b"_provider_options_json", "provider_options_json", b"provider_options_json"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_provider_options_json", b"_provider_options_json", "options", b"options", "provider_options_json", b"provider_options_json"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_provider_options_json", b"_provider_options_json", "model", b"model", "provider", b"provider", "provider_options_json", b"provider_options_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_provider_options_json", b"_provider_options_json", "model", b"model", "options", b"options", "provider", b"provider", "provider_options_json", b"provider_options_json"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__provider_options_json: _TypeAlias = _typing.Literal["provider_options_json"]  # noqa: Y015
     _WhichOneofArgType__provider_options_json: _TypeAlias = _typing.Literal["_provider_options_json", b"_provider_options_json"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__provider_options_json) -> _WhichOneofReturnType__provider_options_json | None: ...
 
 Global___ModelSelection: _TypeAlias = ModelSelection  # noqa: Y015
+
+@_typing.final
+class GenerationOptions(_message.Message):
+    """How a model generates, in the terms of the OpenTelemetry GenAI conventions.
+    The cap of the output and the effort of reasoning are limits of the policy.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEMPERATURE_FIELD_NUMBER: _builtins.int
+    TOP_P_FIELD_NUMBER: _builtins.int
+    TOP_K_FIELD_NUMBER: _builtins.int
+    FREQUENCY_PENALTY_FIELD_NUMBER: _builtins.int
+    PRESENCE_PENALTY_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    STOP_SEQUENCES_FIELD_NUMBER: _builtins.int
+    THINKING_FIELD_NUMBER: _builtins.int
+    temperature: _builtins.float
+    """Sampling temperature, at least 0."""
+    top_p: _builtins.float
+    """Nucleus sampling, above 0 and at most 1."""
+    top_k: _builtins.int
+    """Most likely tokens that are sampled from, at least 1."""
+    frequency_penalty: _builtins.float
+    """From -2 to 2."""
+    presence_penalty: _builtins.float
+    """From -2 to 2."""
+    seed: _builtins.int
+    """For answers that repeat as far as the provider can."""
+    @_builtins.property
+    def stop_sequences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Texts that end the answer, at most 16, none of them empty."""
+
+    @_builtins.property
+    def thinking(self) -> Global___Thinking:
+        """Reasoning before the answer."""
+
+    def __init__(
+        self,
+        *,
+        temperature: _builtins.float | None = ...,
+        top_p: _builtins.float | None = ...,
+        top_k: _builtins.int | None = ...,
+        frequency_penalty: _builtins.float | None = ...,
+        presence_penalty: _builtins.float | None = ...,
+        seed: _builtins.int | None = ...,
+        stop_sequences: _abc.Iterable[_builtins.str] | None = ...,
+        thinking: Global___Thinking | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_frequency_penalty", b"_frequency_penalty", "_presence_penalty", b"_presence_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "presence_penalty", b"presence_penalty", "seed", b"seed", "temperature", b"temperature", "thinking", b"thinking", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_frequency_penalty", b"_frequency_penalty", "_presence_penalty", b"_presence_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "presence_penalty", b"presence_penalty", "seed", b"seed", "stop_sequences", b"stop_sequences", "temperature", b"temperature", "thinking", b"thinking", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__frequency_penalty: _TypeAlias = _typing.Literal["frequency_penalty"]  # noqa: Y015
+    _WhichOneofArgType__frequency_penalty: _TypeAlias = _typing.Literal["_frequency_penalty", b"_frequency_penalty"]  # noqa: Y015
+    _WhichOneofReturnType__presence_penalty: _TypeAlias = _typing.Literal["presence_penalty"]  # noqa: Y015
+    _WhichOneofArgType__presence_penalty: _TypeAlias = _typing.Literal["_presence_penalty", b"_presence_penalty"]  # noqa: Y015
+    _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
+    _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
+    _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
+    _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
+    _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015
+    _WhichOneofReturnType__top_p: _TypeAlias = _typing.Literal["top_p"]  # noqa: Y015
+    _WhichOneofArgType__top_p: _TypeAlias = _typing.Literal["_top_p", b"_top_p"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__frequency_penalty) -> _WhichOneofReturnType__frequency_penalty | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__presence_penalty) -> _WhichOneofReturnType__presence_penalty | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__top_k) -> _WhichOneofReturnType__top_k | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__top_p) -> _WhichOneofReturnType__top_p | None: ...
+
+Global___GenerationOptions: _TypeAlias = GenerationOptions  # noqa: Y015
+
+@_typing.final
+class Thinking(_message.Message):
+    """Reasoning before the answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODE_FIELD_NUMBER: _builtins.int
+    BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    mode: Global___ThinkingMode.ValueType
+    """Whether."""
+    budget_tokens: _builtins.int
+    """Tokens that the model may think, at least 1; with ENABLED only."""
+    def __init__(
+        self,
+        *,
+        mode: Global___ThinkingMode.ValueType = ...,
+        budget_tokens: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_budget_tokens", b"_budget_tokens", "budget_tokens", b"budget_tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget_tokens", b"_budget_tokens", "budget_tokens", b"budget_tokens", "mode", b"mode"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__budget_tokens: _TypeAlias = _typing.Literal["budget_tokens"]  # noqa: Y015
+    _WhichOneofArgType__budget_tokens: _TypeAlias = _typing.Literal["_budget_tokens", b"_budget_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__budget_tokens) -> _WhichOneofReturnType__budget_tokens | None: ...
+
+Global___Thinking: _TypeAlias = Thinking  # noqa: Y015
 
 @_typing.final
 class OutputFormat(_message.Message):

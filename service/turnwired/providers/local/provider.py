@@ -11,17 +11,20 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
+from turnwired.domain.errors import FieldViolation
 from turnwired.domain.failure import Reason
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
+from turnwired.providers.credentials import KeyCredentials
 from turnwired.providers.errors import provider_failure
+from turnwired.providers.http_provider import HttpProvider
 from turnwired.providers.json_tools import example_messages
 from turnwired.providers.local.examples import EXAMPLES
 from turnwired.providers.local.process import Endpoint, ModelServer
 from turnwired.providers.local.weights import EMBEDDED, MODEL_NAME, models_directory, problem_with
-from turnwired.providers.openai_chat import OpenAIChatProvider
-from turnwired.providers.port import CallLimits, ModelRequest, ProviderInfo
+from turnwired.providers.openai_chat import OpenAIChat
+from turnwired.providers.port import CallLimits, ModelLimits, ModelRequest, ProviderInfo, TokenCount
 from turnwired.providers.profiles import Profile
 from turnwired.providers.transport import HttpTransport
 
@@ -70,6 +73,18 @@ class LocalProvider:
         """The tools array."""
         return self._wire.encode_tools(tools)
 
+    def check(self, request: ModelRequest) -> Sequence[FieldViolation]:
+        """What of the request the model's server has no place for."""
+        return self._wire.check(request)
+
+    def limits(self, model: str) -> ModelLimits:  # noqa: ARG002 - the port's
+        """What the model was trained for, whatever its name."""
+        return ModelLimits(CONTEXT_TOKENS, MAX_OUTPUT_TOKENS)
+
+    async def count_tokens(self, request: ModelRequest) -> TokenCount:
+        """Input tokens of a request. Starts no process."""
+        return await self._wire.count_tokens(request)
+
     async def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:
         """Call the model, greedily unless the request says otherwise. Raises ProviderError."""
         if problem := self._problem():
@@ -108,11 +123,12 @@ class LocalProvider:
             return "The embedded model's runtime is not installed: run `pip install 'turnwired[local]'`."
         return problem_with(EMBEDDED, self._directory)
 
-    def _wire_to(self, endpoint: Endpoint) -> OpenAIChatProvider:
+    def _wire_to(self, endpoint: Endpoint) -> HttpProvider:
         # llama.cpp ends the connection after a stream without saying so first: the next call would find it broken.
         headers = {**self._profile.headers, "Connection": "close"}
         profile = replace(self._profile, base_url=f"{endpoint.url}/v1", base_url_env="", headers=headers)
-        return OpenAIChatProvider(profile, _Key(endpoint.key), self._transport, self._environ)
+        key = KeyCredentials(_Key(endpoint.key))
+        return HttpProvider(profile, OpenAIChat(profile), key, self._transport, self._environ)
 
 
 class _Key:

@@ -1,0 +1,152 @@
+"""A ModelProvider over HTTP: one profile, one wire, one source of credentials. Knows no wire and no server by name.
+
+Never retries and keeps nothing between calls but connections and signed-in credentials.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from urllib.parse import quote, urlencode
+
+from turnwired import __version__
+from turnwired.domain.errors import FieldViolation
+from turnwired.domain.failure import Reason
+from turnwired.domain.generation import ModelItem
+from turnwired.domain.message import Message
+from turnwired.domain.tool import Tool
+from turnwired.providers.credentials import Credentials, Outgoing, credentials_of
+from turnwired.providers.errors import CallContext, provider_failure
+from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
+from turnwired.providers.profiles import Profile, host_and_port
+from turnwired.providers.tokens import estimated
+from turnwired.providers.transport import Exchange, HttpTransport
+from turnwired.providers.wire import WireCall, WireFormat
+
+
+class HttpProvider:
+    """Calls what a profile describes, in the words of a wire."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        wire: WireFormat,
+        credentials: Credentials | None = None,
+        transport: HttpTransport | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """``credentials``: by default the source that the profile names. ``transport`` is closed with the provider."""
+        self._profile = profile
+        self._wire = wire
+        self._credentials = credentials or credentials_of(profile, environ)
+        self._transport = transport or HttpTransport()
+        self._environ = environ
+
+    def __repr__(self) -> str:
+        return f"HttpProvider({self._profile.name!r}, {self._profile.wire})"
+
+    @property
+    def info(self) -> ProviderInfo:
+        """What may be shown of it."""
+        profile = self._profile
+        host, port = host_and_port(profile.address(self._environ))
+        hint = "" if host else self._no_address()
+        if host and profile.key_required and not self._credentials.ready():
+            hint = self._no_key()
+        return ProviderInfo(
+            profile.name, profile.wire, profile.telemetry_name, host, port, profile.models, not hint, hint
+        )
+
+    def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
+        """System blocks, for ``ModelRequest.system``."""
+        return self._wire.encode_system(blocks, tools)
+
+    def encode_message(self, message: Message) -> bytes:
+        """One message as JSON objects joined by commas. Raises InvalidRequest."""
+        return self._wire.encode_message(message)
+
+    def encode_tools(self, tools: Sequence[Tool]) -> bytes:
+        """The tools array."""
+        return self._wire.encode_tools(tools)
+
+    def check(self, request: ModelRequest) -> Sequence[FieldViolation]:
+        """What of the request the profile's server has no place for."""
+        return self._wire.check(request)
+
+    def limits(self, model: str) -> ModelLimits:
+        """What the profile knows of a model."""
+        return self._profile.limits_of(model)
+
+    async def count_tokens(self, request: ModelRequest) -> TokenCount:
+        """Input tokens of a request."""
+        return estimated(request)
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:
+        """Call the model and yield the items of each read. Raises ProviderError."""
+        exchange = await self._exchange(request)
+        async with aclosing(self._transport.stream(exchange)) as batches:
+            async for items in batches:
+                yield items
+
+    async def aclose(self) -> None:
+        """Close the connections and the credentials' source."""
+        await self._credentials.aclose()
+        await self._transport.aclose()
+
+    async def _exchange(self, request: ModelRequest) -> Exchange:
+        profile = self._profile
+        address = profile.address(self._environ)
+        host, port = host_and_port(address)
+        if not host:
+            raise provider_failure(Reason.PROVIDER_NOT_CONFIGURED, self._no_address(), origin=profile.name)
+        if not request.model:
+            raise provider_failure(
+                Reason.MODEL_NOT_FOUND, f"No model was chosen for provider {profile.name}.", origin=profile.name
+            )
+        if profile.key_required and not self._credentials.ready():
+            raise provider_failure(Reason.PROVIDER_NOT_CONFIGURED, self._no_key(), origin=profile.name)
+        call = self._wire.call(request)
+        url = self._url(address, call, request.model)
+        headers = self._headers(request.headers, call)
+        if request.renew_credentials:
+            await self._credentials.renew()
+        authorization = await self._credentials.authorize(Outgoing("POST", url, headers, call.body))
+        return Exchange(
+            url=url,
+            headers={**headers, **authorization.headers},
+            body=call.body,
+            limits=request.limits,
+            context=CallContext(
+                profile.name, request.model, self._credentials.hint, f"{host}:{port}", authorization.secret
+            ),
+            parser=call.parser,
+        )
+
+    def _url(self, address: str, call: WireCall, model: str) -> str:
+        path = call.path.replace("{model}", quote(model, safe="")) if "{model}" in call.path else call.path
+        query = self._profile.query
+        return f"{address}{path}?{urlencode(query)}" if query else f"{address}{path}"
+
+    def _headers(self, extra: Mapping[str, str], call: WireCall) -> dict[str, str]:
+        profile = self._profile
+        headers = {
+            **extra,
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream, application/json",
+            "User-Agent": f"turnwired/{__version__}",
+            **call.headers,
+            **profile.headers,
+        }
+        for name, variable in profile.header_env.items():
+            if value := self._environ.get(variable):
+                headers[name] = value
+        return headers
+
+    def _no_address(self) -> str:
+        variable = self._profile.base_url_env
+        where = f"the profile's base_url or the environment variable {variable}" if variable else "its base_url"
+        return f"Provider {self._profile.name} has no valid address: put an http or https URL into {where}."
+
+    def _no_key(self) -> str:
+        return f"Provider {self._profile.name} has no key: put it into {self._credentials.hint}."
