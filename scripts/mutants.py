@@ -159,12 +159,12 @@ MUTANTS = (
         "FinishReason.OTHER, FinishReason.PAUSE}",
         "FinishReason.OTHER, FinishReason.PAUSE, FinishReason.OUTPUT_LIMIT}",
     ),
-    Mutant("blank answers are answers", "ending", "if answer.has_text:", "if True:"),
+    Mutant("blank answers are answers", "ending", "if answer.has_output:", "if True:"),
     Mutant(
         "a refusal is an answer",
         "ending",
-        "    if answer.refused:\n        return _refusal(answer, Reason.MODEL_REFUSED)\n    if answer.has_text",
-        "    if answer.refused or answer.has_text",
+        "    if answer.refused:\n        return _refusal(answer, Reason.MODEL_REFUSED)\n    if answer.has_output",
+        "    if answer.refused or answer.has_output",
     ),
     # --- history
     Mutant("results are forgotten", "machine", "        self._transcript.add_results(batch.results())\n", ""),
@@ -190,7 +190,7 @@ MUTANTS = (
     Mutant(
         "unfinished reasoning stays in the history",
         "history",
-        "if not cut or isinstance(part.content, Text | ToolCall)",
+        "if not cut or isinstance(part.content, Text | Blob | ToolCall)",
         "if True",
     ),
     # --- retries and money

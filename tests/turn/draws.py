@@ -12,6 +12,7 @@ from turn.shadow import WELL_ENDED
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import (
     FinishReason,
+    MediaProduced,
     ModelItem,
     NativeItem,
     ReasoningChunk,
@@ -35,11 +36,12 @@ FRAGMENT = st.sampled_from(["", " ", "{}", '{"a":', "1}", '{"b":2}', "["])
 PROVIDER_ID = st.sampled_from(["", "p", "q"])
 ITEMS: st.SearchStrategy[ModelItem] = st.one_of(
     st.builds(TextChunk, INDEX, TEXT),
-    st.builds(ReasoningChunk, INDEX, TEXT, st.sampled_from([b"", b"", b"sig"])),
+    st.builds(ReasoningChunk, INDEX, TEXT, st.sampled_from([b"", b"", b"sig"]), st.sampled_from([False, False, True])),
     st.builds(RefusalChunk, INDEX, TEXT),
     st.builds(ToolCallOpened, INDEX, PROVIDER_ID, NAME),
     st.builds(ToolArgumentsChunk, INDEX, FRAGMENT),
     st.builds(ToolCallClosed, INDEX),
+    st.builds(MediaProduced, INDEX, st.just("image/png"), st.just(b"png")),
     st.builds(NativeItem, INDEX, st.just("native"), st.just("{}")),
     st.builds(UsageReported, st.builds(Usage, st.integers(0, 9), st.integers(0, 9))),
     st.builds(ResponseIdentified, st.just("r"), st.just("m")),

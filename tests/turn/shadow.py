@@ -30,6 +30,7 @@ from turnwired.domain.event import (
 )
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import (
+    Blob,
     Message,
     OpaqueBlock,
     Reasoning,
@@ -70,6 +71,15 @@ class IterationBook:
     output: bool = False
     finish: FinishReason | None = None
     calls: list[str] = field(default_factory=list[str])
+
+
+def assert_attached(ids: list[str]) -> None:
+    """What is attached to a part or call stands right behind it, in the order of its numbers."""
+    for place, part_id in enumerate(ids):
+        owner, dot, number = part_id.rpartition(".")
+        if dot:
+            assert place, "an attached part without its owner"
+            assert ids[place - 1] == (owner if number == "1" else f"{owner}.{int(number) - 1}"), ids
 
 
 class Shadow:
@@ -207,7 +217,7 @@ class Shadow:
                     assert text == deltas, "a part differs from its deltas"
                     assert signature or part.part_id in self.reasoning_parts
                 case content:
-                    assert isinstance(content, OpaqueBlock)
+                    assert isinstance(content, OpaqueBlock | Blob)
             return
         assert event.text, "an empty delta"
         assert event.part_id not in self.finished_parts, "a delta after its part finished"
@@ -289,7 +299,8 @@ class Shadow:
         if outcome.kind is OutcomeKind.ANSWERED:
             assert self.now.finish in WELL_ENDED, "success without a positive end"
             assert event.message is not None
-            assert text_of(event.message).strip(), "success without anything to show"
+            files = any(isinstance(part.content, Blob) for part in event.message.parts)
+            assert files or text_of(event.message).strip(), "success without anything to show"
             assert not self.now.calls, "success while the model asked for tools"
             assert not outcome.partial
         if outcome.kind is OutcomeKind.TOOL_ONLY:
@@ -337,6 +348,7 @@ class Shadow:
         assert effect.messages[: len(self.sent)] == tuple(self.sent), "the session forgets what was sent"
         assert_well_formed(effect.messages)
         for message in effect.messages:
+            assert_attached([part.part_id for part in message.parts])
             for part in message.parts:
                 match part.content:
                     case ToolCall() as call:

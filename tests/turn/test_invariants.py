@@ -36,6 +36,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
+    MediaProduced,
     ModelItem,
     RefusalChunk,
     TextChunk,
@@ -112,7 +113,8 @@ class TurnRules(RuleBasedStateMachine):
     def model_speaks(self, *items: ModelItem) -> None:
         assert self.shadow.model is not None
         for item in items:
-            self.said_text = self.said_text or (isinstance(item, TextChunk) and bool(item.text.strip()))
+            said = isinstance(item, TextChunk) and bool(item.text.strip())
+            self.said_text = self.said_text or said or isinstance(item, MediaProduced)
             self.refused = self.refused or (isinstance(item, RefusalChunk) and bool(item.text.strip()))
         self.tell(ModelProduced(*self.shadow.model, items))
 

@@ -24,7 +24,15 @@ from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.generation import ReasoningChunk, ResponseIdentified, TextChunk, ToolArgumentsChunk
+from turnwired.domain.generation import (
+    MediaProduced,
+    ModelItem,
+    NativeItem,
+    ReasoningChunk,
+    ResponseIdentified,
+    TextChunk,
+    ToolArgumentsChunk,
+)
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice
@@ -53,7 +61,7 @@ from turnwired.turn.facts import (
     ToolResolved,
 )
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.trace import bounded, trace_of
+from turnwired.turn.trace import bounded, bounded_beside, trace_of
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +75,8 @@ MAX_RESULT_BYTES = 3 << 20
 MAX_ANSWER_CHARACTERS = 3 << 20
 """Most that one answer of a model may say, several times what the largest models can. A provider that goes on without
 an end would fill the memory, and every event has to fit into a message of gRPC (4 MiB by default)."""
+ITEM_CHARACTERS = 64
+"""What an item that comes whole counts beside its text, so that there is no end of empty ones either."""
 PROGRESS_NS = 50_000_000
 """Least time between two progress events of one call."""
 UNWIND_SECONDS = 2.0
@@ -195,7 +205,8 @@ class Execution:
                 if event.message is not None:
                     event = replace(event, message=replace(event.message, create_time_ns=time_ns))
                 if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
-                    event = replace(event, trace=bounded(trace_of(self._milestones)))
+                    trace = bounded_beside(trace_of(self._milestones), event.message, event.structured_output_json)
+                    event = replace(event, trace=trace)
                 self._settled = replace(
                     self._run,
                     state=RunState.SETTLED,
@@ -286,11 +297,8 @@ class Execution:
                         first = time.monotonic_ns() - started
                         telemetry.output_began(iteration)
                     for item in items:
-                        if isinstance(item, TextChunk | ReasoningChunk):
-                            said += len(item.text)
-                        elif isinstance(item, ToolArgumentsChunk):
-                            said += len(item.fragment)
-                        elif isinstance(item, ResponseIdentified):
+                        said += _characters(item)
+                        if isinstance(item, ResponseIdentified):
                             telemetry.response_identified(iteration, item.response_id, item.model)
                     if said > MAX_ANSWER_CHARACTERS:
                         raise ProviderError(_too_long())
@@ -389,6 +397,20 @@ class Execution:
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
             )
         )
+
+
+def _characters(item: ModelItem) -> int:
+    match item:
+        case TextChunk() | ReasoningChunk():
+            return len(item.text)
+        case ToolArgumentsChunk():
+            return len(item.fragment)
+        case NativeItem():
+            return ITEM_CHARACTERS + len(item.json)
+        case MediaProduced():
+            return ITEM_CHARACTERS
+        case _:
+            return 0
 
 
 def _too_long() -> Failure:

@@ -22,7 +22,7 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import Data, Message, Text, ToolCall, ToolResult
+from turnwired.domain.message import Blob, Data, Message, OpaqueBlock, Reasoning, Text, ToolCall, ToolResult
 from turnwired.domain.tool import Tool
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
@@ -115,6 +115,15 @@ def _part(content: object) -> object:
             return {"result": result.call_id, "status": result.status.value, "content": parts}
         case Data(value):
             return {"json": value}
+        case Reasoning() as thought:
+            signature = thought.signature.decode(errors="replace")
+            return {"reasoning": thought.text, "signature": signature, "of": thought.provider} | (
+                {"redacted": True} if thought.redacted else {}
+            )
+        case OpaqueBlock(kind, value, provider):
+            return {"native": kind, "value": value, "of": provider}
+        case Blob(media_type, data):
+            return {"file": media_type, "bytes": len(data)}
         case _:
             return type(content).__name__
 

@@ -64,7 +64,7 @@ def of_complete_answer(answer: Answer, reason: FinishReason, calls_settled: int)
     """The end after a whole answer without tool calls. ``calls_settled`` counts the calls of the run before it."""
     if answer.refused:
         return _refusal(answer, Reason.MODEL_REFUSED)
-    if answer.has_text:
+    if answer.has_output:
         return ANSWERED
     if reason is FinishReason.TOOL_CALLS:
         return _model(
@@ -142,7 +142,7 @@ def _refusal(answer: Answer, reason: Reason) -> Ending:
     who = "The model" if reason is Reason.MODEL_REFUSED else "A content filter of the provider"
     message = f"{who} refused to answer. Sending the same turn again will not help."
     failure = Failure(FailurePhase.MODEL, reason, message)
-    return Ending(OutcomeKind.REFUSED, failure, whole=not answer.has_text)
+    return Ending(OutcomeKind.REFUSED, failure, whole=not answer.has_output)
 
 
 def max_steps(bounds: Bounds) -> Ending:

@@ -76,11 +76,11 @@ class Transcript:
     def add_turn(self, parts: Sequence[Part], *, cut: bool, paused: bool = False) -> None:
         """Add the assistant's turn, unless nothing of it is worth keeping.
 
-        Of a turn that was ``cut`` only text and calls stay: providers refuse unfinished reasoning and native items
-        that lack what should have followed. The caller leaves out calls of a cut turn whose arguments never ended.
+        Of a turn that was ``cut`` only text, files and calls stay: providers refuse unfinished reasoning and native
+        items that lack what should have followed. Calls of a cut turn whose arguments never ended the caller leaves out.
         A turn without anything to show or to answer stays only when it was ``paused`` and must go back as it is.
         """
-        kept = tuple(part for part in parts if not cut or isinstance(part.content, Text | ToolCall))
+        kept = tuple(part for part in parts if not cut or isinstance(part.content, Text | Blob | ToolCall))
         if not any(isinstance(part.content, (*VISIBLE, ToolCall)) for part in kept) and not (paused and kept):
             return
         self._turn = Message(Role.ASSISTANT, kept, self._ids.message(), self._run_id)

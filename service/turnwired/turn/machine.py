@@ -25,7 +25,7 @@ from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
 from turnwired.turn import ending, retry
-from turnwired.turn.answer import Answer, Call
+from turnwired.turn.answer import Answer
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.effects import Abandon, CallModel, Emitted, Settle, Step, Wait
 from turnwired.turn.ending import Ending
@@ -48,6 +48,7 @@ from turnwired.turn.history import Transcript, call_part
 from turnwired.turn.ids import Ids
 from turnwired.turn.ledger import Ledger
 from turnwired.turn.out import NOTHING, Out
+from turnwired.turn.pieces import Call
 from turnwired.turn.setup import TurnSetup
 from turnwired.turn.state import ACCEPTED, TurnState
 
@@ -168,7 +169,7 @@ class TurnMachine:
         out.do(CallModel(self.iteration, self.attempt, IterationKind.STEP, append, max_output_tokens=limit))
 
     def _new_answer(self) -> Answer:
-        return Answer(self._ids, self.setup.tools)
+        return Answer(self._ids, self.setup.tools, self.setup.model.provider)
 
     def _is_current(self, iteration: int, attempt: int) -> bool:
         return iteration == self.iteration and attempt == self.attempt
