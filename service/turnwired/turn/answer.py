@@ -40,7 +40,6 @@ from turnwired.domain.usage import Usage
 from turnwired.turn.ids import Ids
 from turnwired.turn.pieces import Call, Kind, OpenPart, Piece, WholePart, attached_id
 
-
 MAX_FILE_BYTES = 3 << 20
 """Bytes of all files in one answer: they travel together in the run's last event, and an event must fit the 4 MiB that
 gRPC clients take by default."""
