@@ -27,7 +27,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.usage import Cost, Usage
+from turnwired.domain.usage import Cost, Usage, UsageSource
 from turnwired.turn.effects import Abandon, CallModel, RunTool, Settle, Wait
 from turnwired.turn.facts import (
     Begin,
@@ -208,8 +208,7 @@ def test_usage_that_was_told_before_an_answer_broke_off_counts() -> None:
     run = Driven()
     run.produced(UsageReported(Usage(5000)), TextChunk(0, "Par"))
     run.failed(BUSY)
-    assert run.finished.usage == Usage(5000)
-    assert run.finished.usage.output_tokens is None
+    assert run.finished.usage == Usage(5000, 1, source=UsageSource.MIXED), "no exact-looking count of the output"
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------

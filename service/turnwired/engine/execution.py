@@ -37,7 +37,7 @@ from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import IterationTrace, RunTrace
-from turnwired.domain.usage import Usage, sum_cost, sum_usage
+from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
@@ -51,6 +51,7 @@ from turnwired.turn.facts import (
     DeadlineReached,
     DriverFailed,
     Fact,
+    ModelCalled,
     ModelEnded,
     ModelFailed,
     ModelProduced,
@@ -290,6 +291,7 @@ class Execution:
         failure: Failure | None = None
         try:
             provider, request = self._request(effect)
+            self.feed(ModelCalled(iteration, attempt, estimated_tokens(_size(request))))
             async with aclosing(provider.generate(request)) as batches:
                 async for items in batches:
                     reads += 1
@@ -312,7 +314,7 @@ class Execution:
         telemetry.output_chunks(iteration, reads)
         took = time.monotonic_ns() - started
         if failure is None:
-            self.feed(ModelEnded(iteration, attempt, took, first))
+            self.feed(ModelEnded(iteration, attempt, took, first, self._wiring.random()))
         else:
             self.feed(ModelFailed(iteration, attempt, failure, self._wiring.random(), took, first))
 
@@ -397,6 +399,10 @@ class Execution:
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
             )
         )
+
+
+def _size(request: ModelRequest) -> int:
+    return len(request.system) + len(request.tools) + sum(map(len, request.messages))
 
 
 def _characters(item: ModelItem) -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from turnwired.domain.usage import BYTES_PER_TOKEN, estimated_tokens
 from turnwired.providers.port import ModelRequest, TokenCount
-
-BYTES_PER_TOKEN = 4
 
 
 def estimated(request: ModelRequest) -> TokenCount:
     """A rough count from the size of what is sent."""
     size = len(request.system) + len(request.tools) + sum(len(piece) for piece in request.messages)
-    return TokenCount(-(-size // BYTES_PER_TOKEN), "bytes / 4")
+    return TokenCount(estimated_tokens(size), f"bytes / {BYTES_PER_TOKEN}")

@@ -11,7 +11,7 @@ from turnwired.domain.model import IterationKind
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Call the model -> ModelProduced*, then ModelEnded or ModelFailed.
+    """Call the model -> ModelCalled, ModelProduced*, then ModelEnded or ModelFailed.
 
     ``append`` are the messages that this run added since its call before (assistant turn, then one TOOL message with
     the results in call order): the request is the one before plus these, so its prefix only grows. Empty on a retry.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
-from turnwired.domain.outcome import LimitTrip, Outcome, OutcomeKind
+from turnwired.domain.outcome import LimitTrip, Notice, Outcome, OutcomeKind
 from turnwired.domain.usage import Usage
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.answer import Answer
@@ -19,6 +19,18 @@ COMPLETE = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.O
 
 UNFINISHED = frozenset({FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED})
 """Finish reasons after which the answer is cut at an unknown place."""
+
+CUT_BY_LIMIT = (
+    "Not executed: the answer reached the output token limit, so this call may be incomplete. "
+    "Make it again with a smaller payload, or in several calls."
+)
+CUT = "Not executed: the answer broke off before its end, so this call may be incomplete."
+
+USAGE_UNREPORTED = Notice(
+    Reason.USAGE_UNREPORTED,
+    "The provider reported no usage. Tokens of this run are estimated from the sizes of request and answer, and so is "
+    "what is computed from them.",
+)
 
 _RECOVERABLE = frozenset(
     {
@@ -51,6 +63,12 @@ class Ending:
             recoverable=errored or self.kind in _RECOVERABLE,
             partial=has_output and not self.whole,
         )
+
+    def explained(self, why: str) -> Ending:
+        """The same end, its failure saying more."""
+        if self.failure is None or not why:
+            return self
+        return replace(self, failure=replace(self.failure, message=f"{self.failure.message} {why}"))
 
 
 ANSWERED = Ending(OutcomeKind.ANSWERED, whole=True)

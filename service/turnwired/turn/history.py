@@ -77,7 +77,7 @@ class Transcript:
         """Add the assistant's turn, unless nothing of it is worth keeping.
 
         Of a turn that was ``cut`` only text, files and calls stay: providers refuse unfinished reasoning and native
-        items that lack what should have followed. Calls of a cut turn whose arguments never ended the caller leaves out.
+        items that lack what should have followed. Cut calls without all of their arguments the caller leaves out.
         A turn without anything to show or to answer stays only when it was ``paused`` and must go back as it is.
         """
         kept = tuple(part for part in parts if not cut or isinstance(part.content, Text | Blob | ToolCall))

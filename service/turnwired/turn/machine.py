@@ -35,6 +35,7 @@ from turnwired.turn.facts import (
     DeadlineReached,
     DriverFailed,
     Fact,
+    ModelCalled,
     ModelEnded,
     ModelFailed,
     ModelProduced,
@@ -46,17 +47,11 @@ from turnwired.turn.facts import (
 )
 from turnwired.turn.history import Transcript, call_part
 from turnwired.turn.ids import Ids
-from turnwired.turn.ledger import Ledger
+from turnwired.turn.ledger import Ledger, spent_usage
 from turnwired.turn.out import NOTHING, Out
 from turnwired.turn.pieces import Call
 from turnwired.turn.setup import TurnSetup
 from turnwired.turn.state import ACCEPTED, TurnState
-
-CUT_BY_LIMIT = (
-    "Not executed: the answer reached the output token limit, so this call may be incomplete. "
-    "Make it again with a smaller payload, or in several calls."
-)
-CUT = "Not executed: the answer broke off before its end, so this call may be incomplete."
 
 
 class TurnMachine:
@@ -82,6 +77,8 @@ class TurnMachine:
         self._calls_settled = 0
         self._calls_counted = 0
         self._limit_reported = False
+        self._input_tokens: int | None = None
+        self._usage_missed = False
 
     @property
     def executing(self) -> tuple[str, ...]:
@@ -110,10 +107,8 @@ class TurnMachine:
                 self._next_iteration(out)
             case PreparationFailed(failure):
                 self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
-            case ModelEnded():
-                return self._model_ended(fact, out)
-            case ModelFailed():
-                return self._model_failed(fact, out)
+            case ModelCalled() | ModelEnded() | ModelFailed():
+                return self._is_current(fact.iteration, fact.attempt) and self._model_fact(fact, out)
             case RetryDue(iteration, attempt):
                 return self._retry_due(iteration, attempt, out)
             case ToolResolved() | ToolProgress() | ToolFinished():
@@ -163,6 +158,7 @@ class TurnMachine:
     def _call_model(self, out: Out) -> None:
         self.attempt += 1
         self._answer = self._new_answer()
+        self._input_tokens = None
         self.state = TurnState.CALLING_MODEL
         append = self._transcript.fresh()
         limit = self.setup.bounds.max_output_tokens
@@ -185,9 +181,17 @@ class TurnMachine:
         iteration = self.iteration
         return Step(tuple([Emitted(iteration, event) for event in events]))
 
-    def _model_ended(self, fact: ModelEnded, out: Out) -> bool:
-        if not self._is_current(fact.iteration, fact.attempt):
-            return False
+    def _model_fact(self, fact: ModelCalled | ModelEnded | ModelFailed, out: Out) -> bool:
+        match fact:
+            case ModelCalled():
+                self._input_tokens = fact.input_tokens
+            case ModelEnded():
+                self._model_ended(fact, out)
+            case ModelFailed():
+                self._model_failed(fact, out)
+        return True
+
+    def _model_ended(self, fact: ModelEnded, out: Out) -> None:
         answer, stopped = self._answer, self._answer.stopped
         reason = stopped.reason if stopped is not None else FinishReason.EOF
         provider_reason = stopped.provider_reason if stopped is not None else ""
@@ -195,6 +199,11 @@ class TurnMachine:
         if reason not in ending.COMPLETE:
             usage = answer.usage or Usage()
             cut = self._located(ending.of_cut_answer(answer, reason, provider_reason, self.setup.bounds, usage))
+            if reason in ending.UNFINISHED and not answer.produced:
+                why_not = self._try_again(out, cut.failure, fact.jitter, spent=True)
+                if why_not is None:
+                    return
+                cut = cut.explained(why_not)
         self._close_iteration(
             out,
             reason,
@@ -211,7 +220,6 @@ class TurnMachine:
             self._go_on(out)  # the provider wants its own unfinished turn back
         else:
             self._after_answer(out, reason)
-        return True
 
     def _after_answer(self, out: Out, reason: FinishReason) -> None:
         end = ending.of_complete_answer(self._answer, reason, self._calls_settled)
@@ -225,7 +233,7 @@ class TurnMachine:
         if calls:
             self._calls_settled += len(calls)
             self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
-            self._batch.refuse(out, CUT_BY_LIMIT if by_limit else CUT, Reason.TOOL_CALL_TRUNCATED)
+            self._batch.refuse(out, ending.CUT_BY_LIMIT if by_limit else ending.CUT, Reason.TOOL_CALL_TRUNCATED)
             self._transcript.add_results(self._batch.results())
         can_go_on = self.iteration < self.setup.bounds.max_steps and not self._limit_reported
         if calls and by_limit and can_go_on:
@@ -235,12 +243,9 @@ class TurnMachine:
         else:
             self._settle(out, cut)
 
-    def _model_failed(self, fact: ModelFailed, out: Out) -> bool:
-        if not self._is_current(fact.iteration, fact.attempt):
-            return False
+    def _model_failed(self, fact: ModelFailed, out: Out) -> None:
         failure = replace(fact.failure, iteration=self.iteration)
-        bounds = self.setup.bounds
-        reason = retry.why_not(bounds, self.attempt, failure, produced=self._answer.produced)
+        reason = self._try_again(out, failure, fact.jitter, spent=False)
         if reason is not None:
             failure = replace(failure, message=f"{failure.message} {reason}".rstrip())
             self._close_iteration(
@@ -251,15 +256,23 @@ class TurnMachine:
                 time_to_first_token_ns=fact.time_to_first_token_ns,
             )
             self._after_cut_answer(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
-            return True
-        delay = retry.delay_ns(bounds, self.attempt, failure, fact.jitter)
+
+    def _try_again(self, out: Out, failure: Failure | None, jitter: float, *, spent: bool) -> str | None:
+        """Schedule another attempt, or say why there is none."""
+        if failure is None:
+            return ""
+        bounds = self.setup.bounds
+        reason = retry.why_not(bounds, self.attempt, failure, produced=self._answer.produced)
+        if reason is not None:
+            return reason
+        delay = retry.delay_ns(bounds, self.attempt, failure, jitter)
         usage = self._answer.usage
-        cost = self._ledger.charge(usage, spent=False)
+        cost = self._ledger.charge(usage, spent=spent)
         out.emit(IterationRetryScheduled(self.attempt, delay, failure, usage or Usage(), cost))
         self._answer = self._new_answer()
         self.state = TurnState.WAITING_TO_RETRY
         out.do(Wait(self.iteration, self.attempt + 1, delay))
-        return True
+        return None
 
     def _retry_due(self, iteration: int, attempt: int, out: Out) -> bool:
         if not self._is_current(iteration, attempt - 1):
@@ -283,7 +296,10 @@ class TurnMachine:
         out.emit_all(answer.finish(complete=reason in ending.COMPLETE))
         # A call that was refused before its first byte cost nothing; one that was under way may have.
         under_way = self.state is TurnState.CALLING_MODEL and reason is not FinishReason.ERROR
-        cost = self._ledger.charge(usage, spent=answer.produced or under_way)
+        spent = answer.produced or under_way
+        if spent:
+            usage = self._usage_of(out, answer, cut=unfinished)
+        cost = self._ledger.charge(usage, spent=spent)
         out.emit(
             IterationFinished(
                 reason, provider_reason, usage or Usage(), cost, duration_ns, time_to_first_token_ns, failure
@@ -295,6 +311,15 @@ class TurnMachine:
             if not (unfinished and isinstance(entry, Call) and not entry.complete)
         ]
         self._transcript.add_turn(parts, cut=unfinished, paused=reason is FinishReason.PAUSE)
+
+    def _usage_of(self, out: Out, answer: Answer, *, cut: bool) -> Usage | None:
+        """Reported or else estimated; a provider that answers and reports none is named once in a run."""
+        reported = answer.usage
+        usage = spent_usage(reported, self._input_tokens, answer.size, cut=cut)
+        if reported is None and usage is not None and not cut and not self._usage_missed:
+            self._usage_missed = True
+            out.emit(ending.USAGE_UNREPORTED)
+        return usage
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
