@@ -27,23 +27,24 @@ def spent_usage(reported: Usage | None, input_tokens: int | None, written: int, 
 
 
 class Ledger:
-    """Usage and cost of one run. ``price`` is pure: usage to cost, None when there is no price."""
+    """Usage and cost of one run. ``price`` is pure: usage and nanoseconds to cost, None when there is no price."""
 
-    def __init__(self, price: Callable[[Usage], Cost | None]) -> None:
+    def __init__(self, price: Callable[[Usage, int], Cost | None]) -> None:
         self._price = price
         self._usages: list[Usage] = []
         self._costs: list[Cost | None] = []
 
-    def charge(self, usage: Usage | None, *, spent: bool) -> Cost | None:
-        """Count one attempt and give its cost; ``spent`` without known usage makes the run's cost a lower bound."""
-        cost = None
+    def charge(self, usage: Usage | None, duration_ns: int, *, spent: bool) -> Cost | None:
+        """Count one attempt and give its cost; ``spent`` that has no price makes the run's cost a lower bound."""
         if usage is not None:
-            cost = self._price(usage)
-            if cost is not None and usage.source in _INEXACT:
-                cost = replace(cost, complete=False)
             self._usages.append(usage)
-        if spent or usage is not None:
-            self._costs.append(cost)
+        elif not spent:
+            return None
+        cost = self._price(usage or Usage(), duration_ns)
+        by_time = cost == self._price(Usage(), duration_ns)  # and so exact, whoever counted the tokens
+        if cost is not None and usage is not None and usage.source in _INEXACT and not by_time:
+            cost = replace(cost, complete=False)
+        self._costs.append(cost)
         return cost
 
     def usage(self) -> Usage:

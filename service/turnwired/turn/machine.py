@@ -200,7 +200,7 @@ class TurnMachine:
             usage = answer.usage or Usage()
             cut = self._located(ending.of_cut_answer(answer, reason, provider_reason, self.setup.bounds, usage))
             if reason in ending.UNFINISHED and not answer.produced:
-                why_not = self._try_again(out, cut.failure, fact.jitter, spent=True)
+                why_not = self._try_again(out, cut.failure, fact)
                 if why_not is None:
                     return
                 cut = cut.explained(why_not)
@@ -245,7 +245,7 @@ class TurnMachine:
 
     def _model_failed(self, fact: ModelFailed, out: Out) -> None:
         failure = replace(fact.failure, iteration=self.iteration)
-        reason = self._try_again(out, failure, fact.jitter, spent=False)
+        reason = self._try_again(out, failure, fact)
         if reason is not None:
             failure = replace(failure, message=f"{failure.message} {reason}".rstrip())
             self._close_iteration(
@@ -257,7 +257,7 @@ class TurnMachine:
             )
             self._after_cut_answer(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
 
-    def _try_again(self, out: Out, failure: Failure | None, jitter: float, *, spent: bool) -> str | None:
+    def _try_again(self, out: Out, failure: Failure | None, fact: ModelEnded | ModelFailed) -> str | None:
         """Schedule another attempt, or say why there is none."""
         if failure is None:
             return ""
@@ -265,9 +265,9 @@ class TurnMachine:
         reason = retry.why_not(bounds, self.attempt, failure, produced=self._answer.produced)
         if reason is not None:
             return reason
-        delay = retry.delay_ns(bounds, self.attempt, failure, jitter)
+        delay = retry.delay_ns(bounds, self.attempt, failure, fact.jitter)
         usage = self._answer.usage
-        cost = self._ledger.charge(usage, spent=spent)
+        cost = self._ledger.charge(usage, fact.duration_ns, spent=type(fact) is ModelEnded)
         out.emit(IterationRetryScheduled(self.attempt, delay, failure, usage or Usage(), cost))
         self._answer = self._new_answer()
         self.state = TurnState.WAITING_TO_RETRY
@@ -299,7 +299,7 @@ class TurnMachine:
         spent = answer.produced or under_way
         if spent:
             usage = self._usage_of(out, answer, cut=unfinished)
-        cost = self._ledger.charge(usage, spent=spent)
+        cost = self._ledger.charge(usage, duration_ns, spent=spent)
         out.emit(
             IterationFinished(
                 reason, provider_reason, usage or Usage(), cost, duration_ns, time_to_first_token_ns, failure
