@@ -166,6 +166,35 @@ MUTANTS = (
         "    if answer.refused:\n        return _refusal(answer, Reason.MODEL_REFUSED)\n    if answer.has_output",
         "    if answer.refused or answer.has_output",
     ),
+    # --- native parts, files, usage
+    Mutant("native items go to the end", "answer", "self._entries.index(owner) + owner.attached", "len(self._entries)"),
+    Mutant("a native item ends the part that grows", "answer", "owner.waiting.append(item)", "self._place(item, None)"),
+    Mutant("what waits for a part is lost", "answer", "for item in part.waiting:", "for item in ():"),
+    Mutant("what waits for a call is lost", "answer", "for waiting in call.waiting:", "for waiting in ():"),
+    Mutant(
+        "native parts do not say whose they are",
+        "answer",
+        "(item.kind, item.json, self._provider)",
+        "(item.kind, item.json)",
+    ),
+    Mutant("withheld reasoning looks like any", "answer", "self._provider, part.redacted)", "self._provider)"),
+    Mutant("a file is nothing to show", "answer", "isinstance(entry.part.content, Blob)", "False"),
+    Mutant(
+        "files of any size are kept", "answer", "if self._file_bytes + len(item.data) > MAX_FILE_BYTES:", "if False:"
+    ),
+    Mutant("a file of a cut answer is lost", "history", "Text | Blob | ToolCall))", "Text | ToolCall))"),
+    Mutant("recovery forgets where a part stood", "recovery", "items.insert(place, (", "items.append(("),
+    Mutant(
+        "a stream that never began is not tried again",
+        "machine",
+        "if reason in ending.UNFINISHED and not answer.produced:",
+        "if False:",
+    ),
+    Mutant("missing usage is told again and again", "machine", "self._usage_missed = True", "pass"),
+    Mutant(
+        "an estimate says that it is exact", "ledger", "source=UsageSource.ESTIMATED)", "source=UsageSource.PROVIDER)"
+    ),
+    Mutant("the usage of a cut answer looks exact", "ledger", "if not cut or not written:", "if True:"),
     # --- history
     Mutant("results are forgotten", "machine", "        self._transcript.add_results(batch.results())\n", ""),
     Mutant(
@@ -222,6 +251,8 @@ EXAMPLE_FILES = (
     "test_retries.py",
     "test_answer.py",
     "test_recovery.py",
+    "test_native_parts.py",
+    "test_usage.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
 NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"

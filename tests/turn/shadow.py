@@ -28,6 +28,7 @@ from turnwired.domain.event import (
     ToolCallProgressed,
     ToolCallStarted,
 )
+from turnwired.domain.failure import Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import (
     Blob,
@@ -46,6 +47,9 @@ from turnwired.turn.effects import Abandon, CallModel, Effect, ResolveTool, RunT
 from turnwired.turn.facts import Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
 
 WELL_ENDED = {FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE}
+UNFINISHED = {FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED}
+WHOLE = set(FinishReason) - WELL_ENDED - UNFINISHED
+"""Words of a provider that stopped on purpose: what it reports of usage is final."""
 EXECUTED = {ToolResultStatus.OK, ToolResultStatus.INTERRUPTED, ToolResultStatus.OUTCOME_UNKNOWN}
 
 
@@ -102,6 +106,7 @@ class Shadow:
         self.usages: list[Usage] = []
         self.resolved_count = 0
         self.notices = 0
+        self.unreported = False
 
     # --- what is alive ----------------------------------------------------------------------------------------------
 
@@ -193,8 +198,11 @@ class Shadow:
                 assert event.delay_ns <= max(self.bounds.retry_max_delay, 120.0) * 1.25e9
             case IterationFinished():
                 self._iteration_finished(event)
-            case Notice():
+            case Notice(reason):
                 self.notices += 1
+                if reason is Reason.USAGE_UNREPORTED:
+                    assert not self.unreported, "missing usage is told twice"
+                    self.unreported = True
             case RunFinished():
                 self._run_finished(event)
             case _:

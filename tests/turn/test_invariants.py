@@ -29,7 +29,7 @@ from turn.draws import (
 )
 from turn.expectations import check_crash, check_recovery, check_trace, expected_kinds
 from turn.machinekit import bounds_with, failure, ref, setup_with
-from turn.shadow import WELL_ENDED, Shadow
+from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
 from turnwired.domain.event import IterationFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -48,13 +48,14 @@ from turnwired.domain.generation import (
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
-from turnwired.domain.usage import Usage
+from turnwired.domain.usage import Usage, UsageSource
 from turnwired.turn.facts import (
     Begin,
     CancelRequested,
     DeadlineReached,
     DriverFailed,
     Fact,
+    ModelCalled,
     ModelEnded,
     ModelFailed,
     ModelProduced,
@@ -88,8 +89,8 @@ class TurnRules(RuleBasedStateMachine):
         self.shadow = Shadow(bounds, include_trace=trace)
         self.patience = patience
         self.begun = False
-        self.stops: list[FinishReason] = []
-        self.said_text = self.refused = False
+        self.unreported = False
+        self.forget_attempt()
         self.fold = TraceFold()
         self.ignored = 0
 
@@ -115,12 +116,20 @@ class TurnRules(RuleBasedStateMachine):
         for item in items:
             said = isinstance(item, TextChunk) and bool(item.text.strip())
             self.said_text = self.said_text or said or isinstance(item, MediaProduced)
+            self.reported = self.reported or isinstance(item, UsageReported)
             self.refused = self.refused or (isinstance(item, RefusalChunk) and bool(item.text.strip()))
         self.tell(ModelProduced(*self.shadow.model, items))
 
     @property
     def model_is_called(self) -> bool:
         return self.begun and self.shadow.model is not None and self.shadow.settled is None
+
+    @precondition(lambda self: self.model_is_called)
+    @rule()
+    def the_request_is_made(self) -> None:
+        assert self.shadow.model is not None
+        self.called = True
+        self.tell(ModelCalled(*self.shadow.model, 7))
 
     @property
     def may_be_tried_again(self) -> bool:
@@ -185,12 +194,21 @@ class TurnRules(RuleBasedStateMachine):
     def model_ends(self) -> None:
         assert self.shadow.model is not None
         known, book = len(self.shadow.log), self.shadow.now
+        again = not book.output and book.attempt < self.shadow.bounds.max_attempts
         self.tell(ModelEnded(*self.shadow.model))
         words = [word for word in self.stops if word is not FinishReason.OTHER] or self.stops
         reason = words[0] if words else None
+        assert (self.shadow.waiting is not None) == (again and (reason or FinishReason.EOF) in UNFINISHED)
+        if self.shadow.waiting is not None:
+            self.forget_attempt()
+            return
         fresh = [logged.event for logged in self.shadow.log[known:]]
         (finished,) = [event for event in fresh if isinstance(event, IterationFinished)]
         assert finished.finish_reason is (reason or FinishReason.EOF)
+        estimated = self.called and not self.reported
+        assert (finished.usage.source is UsageSource.ESTIMATED) == estimated, "an estimate that is none, or is not said"
+        self.unreported = self.unreported or (estimated and reason in WELL_ENDED | WHOLE)
+        assert self.shadow.unreported == self.unreported, "missing usage is told once in a run"
         if reason not in WELL_ENDED:
             statuses = [event.result.status for event in fresh if isinstance(event, ToolCallFinished)]
             assert set(statuses) <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
@@ -200,8 +218,8 @@ class TurnRules(RuleBasedStateMachine):
         self.forget_attempt()
 
     def forget_attempt(self) -> None:
-        self.stops = []
-        self.said_text = self.refused = False
+        self.stops: list[FinishReason] = []
+        self.said_text = self.refused = self.called = self.reported = False
 
     @precondition(lambda self: self.model_is_called and (self.may_be_tried_again or self.patience <= 0))
     @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]))
@@ -312,6 +330,7 @@ class TurnRules(RuleBasedStateMachine):
         stray: list[Fact] = [
             ModelProduced(*pair, (TextChunk(0, "stray"),)),
             ModelEnded(*pair),
+            ModelCalled(*pair, 9),
             ModelFailed(*pair, failure(retryable=True)),
             RetryDue(*pair),
         ]
