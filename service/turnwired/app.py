@@ -40,6 +40,7 @@ from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
+from turnwired.tools.output import compile_output
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
 
@@ -147,6 +148,7 @@ def _wiring(
         store=store,
         telemetry=telemetry,
         price_of=price_of,
+        compile_output=compile_output,
     )
 
 

@@ -23,6 +23,7 @@ from turnwired.store.port import Store
 from turnwired.telemetry.null import NullTelemetry
 from turnwired.testing.provider import ScriptedProvider, Step
 from turnwired.testing.registry import Function, MemoryRegistry
+from turnwired.tools.output import compile_output
 from turnwired.turn.setup import unpriced
 
 CALLER = Caller()
@@ -145,6 +146,7 @@ async def world(
         store=kept,
         telemetry=NullTelemetry(),
         price_of=no_price,
+        compile_output=compile_output,
         random=lambda: 0.0,
     )
     await kept.start()

@@ -90,7 +90,8 @@ class TurnRules(RuleBasedStateMachine):
         self.patience = patience
         self.begun = False
         self.unreported = False
-        self.forget_attempt()
+        self.said_text = self.refused = self.called = self.reported = False
+        self.stops: list[FinishReason] = []
         self.fold = TraceFold()
         self.ignored = 0
 
@@ -218,7 +219,7 @@ class TurnRules(RuleBasedStateMachine):
         self.forget_attempt()
 
     def forget_attempt(self) -> None:
-        self.stops: list[FinishReason] = []
+        self.stops = []
         self.said_text = self.refused = self.called = self.reported = False
 
     @precondition(lambda self: self.model_is_called and (self.may_be_tried_again or self.patience <= 0))

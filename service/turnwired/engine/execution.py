@@ -41,8 +41,9 @@ from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
+from turnwired.engine.request import without_tools
 from turnwired.engine.stored import stored_messages
-from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
+from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
@@ -322,29 +323,21 @@ class Execution:
         prepared = self._prepared
         assert prepared.provider is not None, "a prepared run has a provider"
         assert prepared.prompt is not None, "a prepared run has a prompt"
-        prompt, bounds = prepared.prompt, prepared.bounds
+        prompt = prepared.prompt
         prompt.extend(effect.append)
-        offer = effect.offer_tools and bool(prompt.offered)
-        return prepared.provider, ModelRequest(
-            model=self._run.model.model if self._run.model is not None else "",
+        request = replace(
+            prepared.request,
             system=prompt.system,
             messages=prompt.messages(),
-            tools=prompt.tools if offer else b"",
-            # A forced choice holds for the first iteration only: later it would never let the model answer.
-            tool_choice=prepared.spec.tools.choice if effect.iteration == 1 else ToolChoice(),
-            offered=prompt.offered if offer else (),
-            parallel_tool_calls=False if bounds.max_parallel_calls == 1 else None,
+            tools=prompt.tools,
+            offered=prompt.offered,
             max_output_tokens=effect.max_output_tokens,
-            reasoning_effort=bounds.reasoning_effort,
-            provider_options=prepared.provider_options,
             headers=prepared.telemetry.headers_for_model(effect.iteration),
-            limits=CallLimits(
-                total=bounds.iteration_timeout,
-                first_event=bounds.first_event_timeout,
-                idle=bounds.stream_idle_timeout,
-                thinking_idle=bounds.thinking_idle_timeout,
-            ),
         )
+        if effect.iteration > 1:
+            # A forced choice holds for the first iteration only: later it would never let the model answer.
+            request = replace(request, tool_choice=ToolChoice())
+        return prepared.provider, request if effect.offer_tools else without_tools(prepared.provider, request)
 
     async def _run_tool(self, effect: RunTool) -> None:
         call_id = effect.call_id

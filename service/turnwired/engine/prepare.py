@@ -6,7 +6,6 @@ PREPARATION, so that a run that was accepted always settles.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,12 +31,13 @@ from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
+from turnwired.engine.request import base_request, output_check, require_supported, selected
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunInfo
 from turnwired.tools.port import ToolView
-from turnwired.turn.setup import TurnSetup
+from turnwired.turn.setup import OutputCheck, TurnSetup
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +61,9 @@ class Resolved:
     input: tuple[bytes, ...]
     """The input as the provider takes it. Encoded before the run exists: what cannot be sent must not enter a session,
     where every later turn would meet it again."""
+    request: ModelRequest
+    """What the model calls of the run have in common."""
+    check_output: OutputCheck | None
 
 
 class Preparer:
@@ -118,15 +121,7 @@ class Preparer:
         Raises InvalidRequest for a provider that is not configured.
         """
         default = agent.model or self._wiring.default_model
-        model = (
-            default
-            if asked is None
-            else replace(
-                asked,
-                provider=asked.provider or default.provider,
-                model=asked.model or (default.model if asked.provider in ("", default.provider) else ""),
-            )
-        )
+        model = selected(asked, default)
         provider = self._wiring.providers.get(model.provider)
         if provider is None:
             known = ", ".join(sorted(self._wiring.providers))
@@ -141,7 +136,11 @@ class Preparer:
         agent = self.agent(spec.agent_id)
         model, provider = self.model(agent, spec.model, "turn.model")
         tools = selection(agent, spec.tools)
-        return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), tools, _encoded(provider, spec))
+        policy = self.policy(agent, spec.policy)
+        check = output_check(spec, self._wiring.compile_output)
+        request = base_request(spec, agent, model, self._bounds(policy), tools.choice)
+        require_supported(provider, request, spec, agent)
+        return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check)
 
     async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:
         """The tools that a run with this selection sees."""
@@ -165,6 +164,7 @@ class Preparer:
                 server_port=info.server_port,
                 tools=tuple(view.tools) if view is not None else (),
                 labels=spec.labels,
+                structured=spec.output_format is not None,
                 parent_headers=parent_headers,
             )
         )
@@ -185,6 +185,7 @@ class Preparer:
             include_trace=spec.include_trace,
             notices=_notices(view),
             price=await self._wiring.price_of(resolved.model),
+            check_output=resolved.check_output,
         )
         prepared = Prepared(
             spec=replace(spec, tools=resolved.tools),
@@ -193,9 +194,9 @@ class Preparer:
             view=view,
             provider=resolved.provider,
             prompt=prompt,
+            request=resolved.request,
             telemetry=telemetry,
             failure=failure,
-            provider_options=_options(resolved.model),
         )
         return prepared, setup
 
@@ -207,15 +208,12 @@ class Preparer:
             if failure.reason is Reason.STORE_UNAVAILABLE:
                 raise Unavailable(failure.reason, failure.message)
             raise Conflict(failure.reason, failure.message)
-        bounds = self._bounds(resolved.policy)
-        return ModelRequest(
-            model=resolved.model.model,
+        return replace(
+            resolved.request,
             system=prompt.system,
             messages=prompt.messages(),
             tools=prompt.tools,
             offered=prompt.offered,
-            tool_choice=resolved.tools.choice,
-            max_output_tokens=bounds.max_output_tokens,
             limits=CallLimits(total=COUNT_SECONDS),
         )
 
@@ -306,8 +304,3 @@ def _notices(view: ToolView | None) -> tuple[Notice, ...]:
     return tuple(
         Notice(failure.reason, failure.message, {"origin": failure.origin}) for failure in view.failures[:MOST_NOTICES]
     )
-
-
-def _options(model: ModelSelection) -> Mapping[str, object]:
-    options: object = json.loads(model.provider_options_json) if model.provider_options_json else {}
-    return options if isinstance(options, dict) else {}  # the request was checked: it is an object

@@ -19,12 +19,12 @@ from turnwired.domain.event import (
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Part
-from turnwired.domain.model import IterationKind
+from turnwired.domain.model import CheckedOutput, IterationKind
 from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
-from turnwired.turn import ending, retry
+from turnwired.turn import ending, retry, structured
 from turnwired.turn.answer import Answer
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.effects import Abandon, CallModel, Emitted, Settle, Step, Wait
@@ -50,7 +50,7 @@ from turnwired.turn.ids import Ids
 from turnwired.turn.ledger import Ledger, spent_usage
 from turnwired.turn.out import NOTHING, Out
 from turnwired.turn.pieces import Call
-from turnwired.turn.setup import TurnSetup
+from turnwired.turn.setup import OutputCheck, TurnSetup
 from turnwired.turn.state import ACCEPTED, TurnState
 
 
@@ -77,6 +77,7 @@ class TurnMachine:
         self._calls_settled = 0
         self._calls_counted = 0
         self._limit_reported = False
+        self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
         self._usage_missed = False
 
@@ -145,14 +146,15 @@ class TurnMachine:
         for notice in setup.notices:
             out.emit_for_run(notice)
 
-    def _next_iteration(self, out: Out) -> None:
+    def _next_iteration(self, out: Out, kind: IterationKind = IterationKind.STEP) -> None:
         self.iteration += 1
         self.attempt = 0
+        self._kind = kind
         self._batch = None
         self._transcript.begin_turn()
         out.iteration = self.iteration
         limit = self.setup.bounds.max_output_tokens
-        out.emit(IterationStarted(IterationKind.STEP, self.setup.model, max_output_tokens=limit))
+        out.emit(IterationStarted(kind, self.setup.model, max_output_tokens=limit))
         self._call_model(out)
 
     def _call_model(self, out: Out) -> None:
@@ -162,7 +164,8 @@ class TurnMachine:
         self.state = TurnState.CALLING_MODEL
         append = self._transcript.fresh()
         limit = self.setup.bounds.max_output_tokens
-        out.do(CallModel(self.iteration, self.attempt, IterationKind.STEP, append, max_output_tokens=limit))
+        tools = self._kind is IterationKind.STEP
+        out.do(CallModel(self.iteration, self.attempt, self._kind, append, tools, max_output_tokens=limit))
 
     def _new_answer(self) -> Answer:
         return Answer(self._ids, self.setup.tools, self.setup.model.provider)
@@ -214,10 +217,12 @@ class TurnMachine:
         )
         if cut is not None:
             self._after_cut_answer(out, cut, reason)
+        elif answer.calls and self._kind is IterationKind.STRUCTURED_OUTPUT:
+            self._refuse_tools(out)
         elif answer.calls:
             self._begin_tools(out)
         elif reason is FinishReason.PAUSE and self._transcript.turn is not None:
-            self._go_on(out)  # the provider wants its own unfinished turn back
+            self._go_on(out, self._kind)  # the provider wants its own unfinished turn back
         else:
             self._after_answer(out, reason)
 
@@ -225,7 +230,26 @@ class TurnMachine:
         end = ending.of_complete_answer(self._answer, reason, self._calls_settled)
         if reason is FinishReason.TOOL_CALLS and end.failure is not None:
             out.emit(Notice(end.failure.reason, "The provider's finish word promises tool calls, but there are none."))
-        self._settle(out, end)
+        check = self.setup.check_output
+        if check is not None and structured.wants_output(end):
+            self._after_structured_answer(out, end, check)
+        else:
+            self._settle(out, end)
+
+    def _after_structured_answer(self, out: Out, end: Ending, check: OutputCheck) -> None:
+        """Take the value; told what is wrong the model can correct it, once: it must not go round in circles."""
+        missing = end.kind is not OutcomeKind.ANSWERED
+        checked = CheckedOutput(None, (structured.NO_ANSWER,)) if missing else structured.read(self._answer.text, check)
+        corrected = self._kind is IterationKind.STRUCTURED_OUTPUT
+        if checked.json is not None:
+            self._settle(out, end, checked.json)
+        elif corrected or self.iteration >= self.setup.bounds.max_steps:
+            self._settle(out, end if missing else structured.invalid(checked.problems, corrected=corrected))
+        else:
+            notice = structured.told(checked.problems)
+            out.emit(notice)
+            self._transcript.add_correction(structured.correction(notice.message))
+            self._next_iteration(out, IterationKind.STRUCTURED_OUTPUT)
 
     def _after_cut_answer(self, out: Out, cut: Ending, reason: FinishReason) -> None:
         calls = self._answer.calls
@@ -235,8 +259,8 @@ class TurnMachine:
             self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
             self._batch.refuse(out, ending.CUT_BY_LIMIT if by_limit else ending.CUT, Reason.TOOL_CALL_TRUNCATED)
             self._transcript.add_results(self._batch.results())
-        can_go_on = self.iteration < self.setup.bounds.max_steps and not self._limit_reported
-        if calls and by_limit and can_go_on:
+        can_go_on = self.iteration < self.setup.bounds.max_steps and self._kind is IterationKind.STEP
+        if calls and by_limit and can_go_on and not self._limit_reported:
             # Told once, the model can make smaller calls; told twice it would go round in circles.
             self._limit_reported = True
             self._next_iteration(out)
@@ -323,6 +347,15 @@ class TurnMachine:
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
+    def _refuse_tools(self, out: Out) -> None:
+        """The model was offered no tools and called some all the same: nothing of that runs."""
+        calls = self._answer.calls
+        self._calls_settled += len(calls)
+        self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
+        self._batch.refuse(out, structured.NOT_ASKED_FOR)
+        self._transcript.add_results(self._batch.results())
+        self._settle(out, structured.invalid((structured.NO_ANSWER,), corrected=True))
+
     def _begin_tools(self, out: Out) -> None:
         calls = self._answer.calls
         bounds = self.setup.bounds
@@ -369,11 +402,11 @@ class TurnMachine:
         else:
             self._go_on(out)
 
-    def _go_on(self, out: Out) -> None:
+    def _go_on(self, out: Out, kind: IterationKind = IterationKind.STEP) -> None:
         if self.iteration >= self.setup.bounds.max_steps:
             self._settle(out, ending.max_steps(self.setup.bounds))
         else:
-            self._next_iteration(out)
+            self._next_iteration(out, kind)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -396,7 +429,7 @@ class TurnMachine:
             out.do(Abandon(model_busy, executing))
         self._settle(out, end)
 
-    def _settle(self, out: Out, end: Ending) -> None:
+    def _settle(self, out: Out, end: Ending, structured_output_json: str | None = None) -> None:
         end = self._located(end)
         message = self._transcript.shown()
         self.outcome = end.outcome(has_output=message is not None)
@@ -405,6 +438,7 @@ class TurnMachine:
         finished = RunFinished(
             outcome=self.outcome,
             message=message,
+            structured_output_json=structured_output_json,
             usage=self._ledger.usage(),
             cost=self._ledger.cost(),
             iteration_count=self.iteration,

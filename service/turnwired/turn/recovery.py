@@ -30,7 +30,7 @@ from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Part, Reasoning, Text, ToolResult, ToolResultStatus
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.trace import RunTrace
@@ -41,6 +41,7 @@ from turnwired.turn.ending import UNFINISHED, Ending
 from turnwired.turn.history import Transcript, call_part
 from turnwired.turn.ids import Ids
 from turnwired.turn.pieces import place_of
+from turnwired.turn.structured import correction
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class _Iteration:
     number: int
     entries: dict[str, Part | _OpenPart | _Call] = field(default_factory=dict[str, "Part | _OpenPart | _Call"])
     finish_reason: FinishReason | None = None
+    correction: str = ""
 
 
 def closing_step(
@@ -127,6 +129,8 @@ class _Replay:
                 self._iterations[-1].finish_reason = event.finish_reason
                 self._usages.append(event.usage)
                 self._costs.append(event.cost)
+            case Notice(Reason.STRUCTURED_OUTPUT_INVALID, message) if self._iterations:
+                self._iterations[-1].correction = correction(message)
             case RunFinished():
                 self._settled = True
             case _:
@@ -226,6 +230,8 @@ class _Replay:
             transcript.begin_turn()
             transcript.add_turn(parts, cut=cut, paused=iteration.finish_reason is FinishReason.PAUSE)
             transcript.add_results(results)
+            if iteration.correction:
+                transcript.add_correction(iteration.correction)
         return transcript
 
     def _finished(self, failure: Failure, message: Message | None) -> RunFinished:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from turnwired.domain.model import ModelSelection, TraceContext
+from turnwired.domain.model import CheckedOutput, ModelSelection, TraceContext
 from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import EffectivePolicy
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.usage import Cost, Usage
 from turnwired.policy.bounds import Bounds
+
+OutputCheck = Callable[[str], CheckedOutput]
+"""Holds the JSON text of an answer against the schema asked for. Pure."""
 
 
 def unpriced(usage: Usage, duration_ns: int) -> Cost | None:
@@ -25,7 +28,8 @@ class TurnSetup:
 
     ``tools`` maps routed names to tools, in the order in which the model sees them. ``price`` is pure: usage and
     nanoseconds of one call to its cost, None when there is no price.
-    ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted.
+    ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted. ``check_output``: the final
+    answer must be structured; None: it is free text.
     """
 
     run_id: str
@@ -42,3 +46,4 @@ class TurnSetup:
     include_trace: bool = False
     notices: tuple[Notice, ...] = ()
     price: Callable[[Usage, int], Cost | None] = unpriced
+    check_output: OutputCheck | None = None
