@@ -25,8 +25,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from turnwired.domain.model import GenerationOptions, Thinking, ThinkingMode
 from turnwired.domain.policy import Policy
 from turnwired.policy.leaves import policy_of
+from turnwired.policy.options import option_violations
 from turnwired.policy.validate import PolicyViolation, ceiling_violations, read_policy, violations
 
 LOCATED = "located"
@@ -227,6 +229,39 @@ class ToolSelectionConfig(_Section):
     exclude: tuple[str, ...] = ()
 
 
+class ThinkingConfig(_Section):
+    """Whether the model reasons before it answers. ``budget_tokens`` only with ``enabled``."""
+
+    mode: Literal["adaptive", "enabled", "disabled"] | None = None
+    budget_tokens: int | None = None
+
+
+class OptionsConfig(_Section):
+    """How an agent's model generates. What is not set is the provider's default."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop_sequences: tuple[str, ...] = ()
+    thinking: ThinkingConfig = Field(default_factory=ThinkingConfig)
+
+    @property
+    def options(self) -> GenerationOptions:
+        """The same in the words of the domain."""
+        mode = ThinkingMode.UNSPECIFIED if self.thinking.mode is None else ThinkingMode(self.thinking.mode.upper())
+        plain = self.model_dump(exclude={"thinking"})
+        return GenerationOptions(**plain, thinking=Thinking(mode, self.thinking.budget_tokens))
+
+    @model_validator(mode="after")
+    def _check_ranges(self) -> OptionsConfig:
+        for violation in option_violations(self.options, ""):
+            raise located(violation.field.removeprefix("."), violation.description)
+        return self
+
+
 def _one_block(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
@@ -238,6 +273,7 @@ class AgentConfig(_Section):
     model: str | None = None
     policy: PolicySection = Field(default_factory=Policy)
     tools: ToolSelectionConfig = Field(default_factory=ToolSelectionConfig)
+    options: OptionsConfig = Field(default_factory=OptionsConfig)
     description: str = ""
 
     @field_validator("model")

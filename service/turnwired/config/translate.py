@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 from turnwired.config.model import Config, PriceConfig
-from turnwired.domain.model import ModelSelection
+from turnwired.domain.model import GenerationOptions, ModelSelection
 from turnwired.domain.policy import Policy, PolicyLayer
 from turnwired.domain.run import Agent
 from turnwired.domain.tool import ToolSelection
@@ -20,7 +21,7 @@ def agents_of(config: Config) -> dict[str, Agent]:
         agent_id: Agent(
             agent_id=agent_id,
             instructions=agent.instructions,
-            model=_selection(agent.model or default),
+            model=_with_options(_selection(agent.model or default), agent.options.options),
             policy=agent.policy,
             tools=ToolSelection(agent.tools.include, agent.tools.exclude),
             description=agent.description,
@@ -69,6 +70,10 @@ def _selection(text: str | None) -> ModelSelection | None:
         return None
     provider, _, model = text.partition("/")
     return ModelSelection(provider, model)
+
+
+def _with_options(selection: ModelSelection | None, options: GenerationOptions) -> ModelSelection | None:
+    return None if selection is None else replace(selection, options=options)
 
 
 def _rate(price: PriceConfig) -> Rate:
