@@ -195,6 +195,38 @@ MUTANTS = (
         "an estimate says that it is exact", "ledger", "source=UsageSource.ESTIMATED)", "source=UsageSource.PROVIDER)"
     ),
     Mutant("the usage of a cut answer looks exact", "ledger", "if not cut or not written:", "if True:"),
+    # --- structured output
+    Mutant("a wrong value is taken", "machine", "if checked.json is not None:", "if True:"),
+    Mutant("a value is not given", "machine", "self._settle(out, end, checked.json)", "self._settle(out, end)"),
+    Mutant(
+        "a wrong answer is corrected for ever",
+        "machine",
+        "corrected = self._kind is IterationKind.STRUCTURED_OUTPUT",
+        "corrected = False",
+    ),
+    Mutant(
+        "a correction breaks the step bound",
+        "machine",
+        "elif corrected or self.iteration >= self.setup.bounds.max_steps:",
+        "elif corrected:",
+    ),
+    Mutant(
+        "the model is not told what is wrong",
+        "machine",
+        "self._transcript.add_correction(structured.correction(notice.message))",
+        "pass",
+    ),
+    Mutant("a correction offers tools", "machine", "tools = self._kind is IterationKind.STEP", "tools = True"),
+    Mutant(
+        "calls of a correction run",
+        "machine",
+        "elif answer.calls and self._kind is IterationKind.STRUCTURED_OUTPUT:",
+        "elif False:",
+    ),
+    Mutant("a refusal is read as JSON", "structured", "if end.kind is OutcomeKind.ANSWERED:", "if True:"),
+    Mutant("a fence is part of the value", "structured", "if fenced is not None else bare", "if False else bare"),
+    Mutant("recovery forgets the correction", "recovery", "if iteration.correction:", "if False:"),
+    Mutant("a correction hides the text before it", "history", "self._corrected = self._turn", "pass"),
     # --- history
     Mutant("results are forgotten", "machine", "        self._transcript.add_results(batch.results())\n", ""),
     Mutant(
@@ -253,6 +285,7 @@ EXAMPLE_FILES = (
     "test_recovery.py",
     "test_native_parts.py",
     "test_usage.py",
+    "test_structured.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
 NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"

@@ -12,7 +12,7 @@ from turnwired.codec.event import event_from_pb
 from turnwired.codec.frame import Visibility
 from turnwired.domain.event import Event, LoggedEvent, RunFinished
 from turnwired.domain.message import Message, Part, Role, Text
-from turnwired.domain.model import ModelSelection
+from turnwired.domain.model import GenerationOptions, ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent, Caller, Cursor, TurnSpec
 from turnwired.domain.usage import Cost, Usage
@@ -126,12 +126,13 @@ async def world(
     policy: Policy | None = None,
     heartbeat: float = 60.0,
     max_active_runs: int = 100,
+    options: GenerationOptions | None = None,
 ) -> AsyncIterator[World]:
     """An engine that is up, and is stopped at the end."""
     provider = ScriptedProvider(list(script))
     registry = MemoryRegistry(dict(functions or {}))
     kept = store or MemoryStore()
-    model = ModelSelection("scripted", "scripted-model")
+    model = ModelSelection("scripted", "scripted-model", options=options or GenerationOptions())
     wiring = Wiring(
         config=EngineConfig(
             "default",

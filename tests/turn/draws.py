@@ -25,6 +25,7 @@ from turnwired.domain.generation import (
     UsageReported,
 )
 from turnwired.domain.message import ToolResultStatus
+from turnwired.domain.model import CheckedOutput, OutputProblem
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.usage import Usage
 from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed, Fact
@@ -68,6 +69,16 @@ STOPS: st.SearchStrategy[Fact] = st.sampled_from(
 )
 PATIENCE = st.sampled_from([60, 20, 8, 0])
 """Facts before somebody stops the run, or the provider fails for good or breaks off."""
+STRUCTURED = st.sampled_from([False, False, True])
+
+
+def begins_with_a(text: str) -> CheckedOutput:
+    """What is taken for structured output: text that begins with an a."""
+    if text.startswith("a"):
+        return CheckedOutput(text)
+    return CheckedOutput(None, (OutputProblem("it does not begin with an a", "pattern"),))
+
+
 CONFIGURATIONS = st.fixed_dictionaries(
     {
         "max_steps": st.sampled_from([3, 2, 4, 1]),

@@ -35,18 +35,28 @@ def expected_kinds(
             return {OutcomeKind.OUTPUT_LIMIT}
         case FinishReason.OUTPUT_LIMIT:
             return {OutcomeKind.OUTPUT_LIMIT, None} if calls else {OutcomeKind.OUTPUT_LIMIT}
+        case _ if calls and book.correction:
+            return {OutcomeKind.ERRORED}
         case _ if calls:
             return {None, OutcomeKind.MAX_STEPS, *([OutcomeKind.ERRORED] if abort else [])}
         case FinishReason.PAUSE if book.output:
             return {None, OutcomeKind.MAX_STEPS}
-        case _ if refused:
-            return {OutcomeKind.REFUSED}
-        case _ if said_text:
-            return {OutcomeKind.ANSWERED}
-        case FinishReason.TOOL_CALLS:
-            return {OutcomeKind.ERRORED}
         case _:
-            return {OutcomeKind.TOOL_ONLY if shadow.calls else OutcomeKind.ERRORED}
+            return _after_whole_answer(shadow, reason, book, said_text=said_text, refused=refused)
+
+
+def _after_whole_answer(
+    shadow: Shadow, reason: FinishReason, book: IterationBook, *, said_text: bool, refused: bool
+) -> set[OutcomeKind | None]:
+    """One that ended well and calls nothing."""
+    again: set[OutcomeKind | None] = {None} if shadow.structured and not book.correction else set()
+    if refused:
+        return {OutcomeKind.REFUSED}
+    if said_text:
+        return {OutcomeKind.ANSWERED, OutcomeKind.ERRORED, *again} if shadow.structured else {OutcomeKind.ANSWERED}
+    if reason is FinishReason.TOOL_CALLS:
+        return {OutcomeKind.ERRORED}
+    return {OutcomeKind.TOOL_ONLY if shadow.calls else OutcomeKind.ERRORED, *again}
 
 
 def check_trace(shadow: Shadow, fold: TraceFold) -> None:

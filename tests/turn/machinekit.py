@@ -190,7 +190,11 @@ def assert_well_formed(messages: tuple[Message, ...]) -> None:
         part_ids.extend(part.part_id for part in message.parts)
         calls = [part.content.call_id for part in message.parts if isinstance(part.content, ToolCall)]
         results = [part.content.call_id for part in message.parts if isinstance(part.content, ToolResult)]
-        if message.role is Role.ASSISTANT:
+        if message.role is Role.USER:  # a correction
+            assert not expected, f"calls without results: {expected}"
+            assert not calls
+            assert not results
+        elif message.role is Role.ASSISTANT:
             assert not expected, f"calls without results: {expected}"
             assert not results
             expected = calls

@@ -40,6 +40,7 @@ from turnwired.domain.message import (
     ToolResult,
     ToolResultStatus,
 )
+from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.usage import Usage, sum_usage
 from turnwired.policy.bounds import Bounds
@@ -71,6 +72,7 @@ class CallBook:
 class IterationBook:
     """What is known of one iteration."""
 
+    correction: bool = False
     attempt: int = 0
     output: bool = False
     finish: FinishReason | None = None
@@ -89,8 +91,9 @@ def assert_attached(ids: list[str]) -> None:
 class Shadow:
     """Follows one run. ``take`` asserts; the rest is to be read."""
 
-    def __init__(self, bounds: Bounds, *, include_trace: bool) -> None:
+    def __init__(self, bounds: Bounds, *, include_trace: bool, structured: bool = False) -> None:
         self.bounds = bounds
+        self.structured = structured
         self.include_trace = include_trace
         self.log: list[LoggedEvent] = []
         self.iterations: list[IterationBook] = []
@@ -185,7 +188,12 @@ class Shadow:
                 cut = [book for book in self.iterations if book.finish not in WELL_ENDED]
                 assert all(book.finish is FinishReason.OUTPUT_LIMIT for book in cut), "goes on after a cut answer"
                 assert len(cut) <= 1, "tells the model of cut calls again and again"
-                self.iterations.append(IterationBook())
+                correction = event.kind is IterationKind.STRUCTURED_OUTPUT
+                assert not correction or self.structured, "a correction of free text"
+                corrections = [book for book in self.iterations if book.correction]
+                paused = bool(corrections) and self.now.correction and self.now.finish is FinishReason.PAUSE
+                assert not corrections or paused, "goes on after a correction"
+                self.iterations.append(IterationBook(correction=correction))
             case TextDelta() | ReasoningDelta() | PartFinished():
                 self._part_event(event)
             case IterationRetryScheduled():
@@ -264,6 +272,7 @@ class Shadow:
     def _executing(self, event: ToolCallExecuting) -> None:
         call = self.calls[event.call_id]
         assert self.now.finish in WELL_ENDED, "a tool starts although its answer did not end well"
+        assert not self.now.correction, "a tool starts that was not offered"
         assert event.call_id in self.now.calls
         assert call.resolvable, "a tool starts unchecked"
         assert not call.executed, "a tool starts twice"
@@ -304,6 +313,12 @@ class Shadow:
             assert outcome.failure.message
             assert outcome.failure.iteration == len(self.iterations)
         assert (event.trace is not None) == (self.include_trace or outcome.kind is not OutcomeKind.ANSWERED)
+        has_value = self.structured and outcome.kind is OutcomeKind.ANSWERED
+        assert (event.structured_output_json is not None) == has_value, "a value that was not asked for, or none"
+        if event.structured_output_json is not None:
+            assert event.message is not None
+            assert event.structured_output_json == text_of(event.message).strip()
+            assert event.structured_output_json.startswith("a"), "a value that does not match"
         if outcome.kind is OutcomeKind.ANSWERED:
             assert self.now.finish in WELL_ENDED, "success without a positive end"
             assert event.message is not None
@@ -329,6 +344,7 @@ class Shadow:
                 self.sent.extend(effect.append)
                 assert_well_formed(tuple(self.sent))
                 assert effect.iteration == 1 or self.sent, "the next request says nothing new"
+                assert effect.offer_tools != self.now.correction, "a correction offers tools"
                 self.now.attempt = effect.attempt
                 self.model = (effect.iteration, effect.attempt)
             case Wait():

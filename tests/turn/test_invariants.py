@@ -24,8 +24,10 @@ from turn.draws import (
     PROBLEMS,
     STATUSES,
     STOPS,
+    STRUCTURED,
     TEXT,
     TOOL,
+    begins_with_a,
 )
 from turn.expectations import check_crash, check_recovery, check_trace, expected_kinds
 from turn.machinekit import bounds_with, failure, ref, setup_with
@@ -72,21 +74,22 @@ from turnwired.turn.trace import TraceFold
 class TurnRules(RuleBasedStateMachine):
     """Plays everything that a turn machine talks to, one run after another."""
 
-    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE)
-    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int) -> None:
-        self.new_run(bounds, trace, patience)
+    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
+    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
+        self.new_run(bounds, trace, patience, structured)
 
     @precondition(lambda self: self.shadow.settled is not None)
-    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE)
-    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int) -> None:
-        self.new_run(bounds, trace, patience)
+    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
+    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
+        self.new_run(bounds, trace, patience, structured)
         self.begun = True
         self.tell(Begin())
 
-    def new_run(self, changes: dict[str, Any], trace: bool, patience: int) -> None:
+    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
         bounds = bounds_with(**changes)
-        self.machine = TurnMachine(setup_with(bounds, include_trace=trace))
-        self.shadow = Shadow(bounds, include_trace=trace)
+        check = begins_with_a if structured else None
+        self.machine = TurnMachine(setup_with(bounds, include_trace=trace, check_output=check))
+        self.shadow = Shadow(bounds, include_trace=trace, structured=structured)
         self.patience = patience
         self.begun = False
         self.unreported = False
