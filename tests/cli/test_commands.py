@@ -69,6 +69,20 @@ async def test_run_reads_the_prompt_from_a_pipe_and_continues_a_session(world: W
     ]
 
 
+@pytest.mark.requirement("OUT-22")
+async def test_run_asks_for_the_schema_of_a_file_and_shows_the_value(world: World, tmp_path: Path) -> None:
+    world.provider.script(answer('{"n": "x"}'), answer('{"n": 1}'))
+    schema = tmp_path / "a number.json"
+    schema.write_text('{"type":"object","properties":{"n":{"type":"integer"}}}', encoding="utf-8")
+    ended = await run_cli("run", "Hello", "--schema", str(schema), *world.server, cwd=tmp_path)
+    assert ended.code == 0, ended
+    assert 'structured output  {"n": 1}' in ended.stdout
+    assert "notice: The answer does not match the output format: /n: " in ended.stdout
+    missing = await run_cli("run", "Hello", "--schema", "nowhere.json", *world.server, cwd=tmp_path)
+    assert missing.code == 2
+    assert missing.stderr.startswith("turnwire: the schema cannot be read: ")
+
+
 @pytest.mark.requirement("CLI-12")
 async def test_run_that_ends_otherwise_has_exit_status_1_and_says_what_to_do(world: World, tmp_path: Path) -> None:
     world.provider.script((Refuse(401, "invalid_api_key"),))
