@@ -22,7 +22,7 @@ from turnwire.v1 import (
     tool_pb2,
     turn_service_pb2,
 )
-from turnwired.domain.errors import CodecError, StoreUnavailable
+from turnwired.domain.errors import CodecError, FieldViolation, StoreUnavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import CollisionResolution, ToolCollision, ToolRef, ToolSource
@@ -339,3 +339,18 @@ async def test_a_structured_run_with_options_gives_its_value_to_streams_and_read
         read_again = await c.turns.GetRun(turn_service_pb2.GetRunRequest(run_id=run_id), timeout=SECONDS)
         assert read_again.structured_output_json == '{"n":1}'
         assert events[0].run_started.model.options.temperature == 0.5
+
+
+@pytest.mark.requirement("OUT-11")
+async def test_an_option_that_the_provider_does_not_take_is_unimplemented_with_its_path() -> None:
+    async with connected([answer("never")]) as c:
+        path = "turn.model.options.seed"
+        c.world.provider.refuses = lambda request: (
+            [FieldViolation(path, "takes no seed")] if request.options.seed else []
+        )
+        request = prompt()
+        request.turn.model.options.seed = 3
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(request)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert details(caught.value)[0].metadata["option"] == path
