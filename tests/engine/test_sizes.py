@@ -22,8 +22,8 @@ from turnwired.domain.generation import (
     ToolCallOpened,
 )
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.engine import execution as engine_execution
 from turnwired.engine import follow as engine_follow
+from turnwired.engine import measure as engine_measure
 from turnwired.testing.provider import Step, answer, calls, stopped
 from turnwired.tools.port import ToolInvocation
 from turnwired.turn.answer import MAX_FILE_BYTES
@@ -46,7 +46,7 @@ LONG = "x" * 600
     ids=["text", "reasoning", "arguments", "native items", "files"],
 )
 async def test_an_answer_that_does_not_end_is_ended(batch: Step, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_execution, "MAX_ANSWER_CHARACTERS", 1000)
+    monkeypatch.setattr(engine_measure, "MAX_ANSWER_CHARACTERS", 1000)
     async with world([[batch, batch, batch, *answer("never")]]) as w:
         reader = await w.run()
         assert w.provider.closed == 1

@@ -24,21 +24,15 @@ from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.generation import (
-    MediaProduced,
-    ModelItem,
-    NativeItem,
-    ReasoningChunk,
-    ResponseIdentified,
-    TextChunk,
-    ToolArgumentsChunk,
-)
+from turnwired.domain.generation import ResponseIdentified
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
+from turnwired.engine import measure
 from turnwired.engine.log import RunLog, now_ns, visibility_of
+from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import without_tools
@@ -74,11 +68,6 @@ MODEL = "model"
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
-MAX_ANSWER_CHARACTERS = 3 << 20
-"""Most that one answer of a model may say, several times what the largest models can. A provider that goes on without
-an end would fill the memory, and every event has to fit into a message of gRPC (4 MiB by default)."""
-ITEM_CHARACTERS = 64
-"""What an item that comes whole counts beside its text, so that there is no end of empty ones either."""
 PROGRESS_NS = 50_000_000
 """Least time between two progress events of one call."""
 UNWIND_SECONDS = 2.0
@@ -292,7 +281,7 @@ class Execution:
         failure: Failure | None = None
         try:
             provider, request = self._request(effect)
-            self.feed(ModelCalled(iteration, attempt, estimated_tokens(_size(request))))
+            self.feed(ModelCalled(iteration, attempt, estimated_tokens(request_size(request))))
             async with aclosing(provider.generate(request)) as batches:
                 async for items in batches:
                     reads += 1
@@ -300,11 +289,11 @@ class Execution:
                         first = time.monotonic_ns() - started
                         telemetry.output_began(iteration)
                     for item in items:
-                        said += _characters(item)
+                        said += characters(item)
                         if isinstance(item, ResponseIdentified):
                             telemetry.response_identified(iteration, item.response_id, item.model)
-                    if said > MAX_ANSWER_CHARACTERS:
-                        raise ProviderError(_too_long())
+                    if said > measure.MAX_ANSWER_CHARACTERS:
+                        raise ProviderError(too_long())
                     self.feed(ModelProduced(iteration, attempt, tuple(items)))
                     if self._log.backlogged:
                         await self._log.drained()
@@ -392,33 +381,6 @@ class Execution:
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
             )
         )
-
-
-def _size(request: ModelRequest) -> int:
-    return len(request.system) + len(request.tools) + sum(map(len, request.messages))
-
-
-def _characters(item: ModelItem) -> int:
-    match item:
-        case TextChunk() | ReasoningChunk():
-            return len(item.text)
-        case ToolArgumentsChunk():
-            return len(item.fragment)
-        case NativeItem():
-            return ITEM_CHARACTERS + len(item.json)
-        case MediaProduced():
-            return ITEM_CHARACTERS
-        case _:
-            return 0
-
-
-def _too_long() -> Failure:
-    return Failure(
-        FailurePhase.MODEL,
-        Reason.PROVIDER_PROTOCOL_ERROR,
-        f"The provider's answer does not end: it has more than {MAX_ANSWER_CHARACTERS} characters. What it said until "
-        "then is kept; set output.max_output_tokens if the provider keeps to it.",
-    )
 
 
 def _running(work: anyio.TaskHandle[None]) -> bool:

@@ -14,7 +14,6 @@ from turnwired.domain.event import (
     IterationRetryScheduled,
     IterationStarted,
     RunFinished,
-    RunStarted,
 )
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
@@ -128,22 +127,8 @@ class TurnMachine:
     # --- the model ----------------------------------------------------------------------------------------------------
 
     def _run_started(self, out: Out) -> None:
-        setup = self.setup
-        out.emit_for_run(
-            RunStarted(
-                run_id=setup.run_id,
-                agent_id=setup.agent_id,
-                agent_revision=setup.agent_revision,
-                model=setup.model,
-                effective_policy=setup.effective_policy,
-                tool_names=tuple(setup.tools),
-                session_id=setup.session_id,
-                parent_run_id=setup.parent_run_id,
-                input_message_ids=setup.input_message_ids,
-                trace_context=setup.trace_context,
-            )
-        )
-        for notice in setup.notices:
+        out.emit_for_run(self.setup.started())
+        for notice in self.setup.notices:
             out.emit_for_run(notice)
 
     def _next_iteration(self, out: Out, kind: IterationKind = IterationKind.STEP) -> None:

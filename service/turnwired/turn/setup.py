@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from turnwired.domain.event import RunStarted
 from turnwired.domain.model import CheckedOutput, ModelSelection, TraceContext
 from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import EffectivePolicy
@@ -47,3 +48,18 @@ class TurnSetup:
     notices: tuple[Notice, ...] = ()
     price: Callable[[Usage, int], Cost | None] = unpriced
     check_output: OutputCheck | None = None
+
+    def started(self) -> RunStarted:
+        """The run's first event."""
+        return RunStarted(
+            run_id=self.run_id,
+            agent_id=self.agent_id,
+            agent_revision=self.agent_revision,
+            model=self.model,
+            effective_policy=self.effective_policy,
+            tool_names=tuple(self.tools),
+            session_id=self.session_id,
+            parent_run_id=self.parent_run_id,
+            input_message_ids=self.input_message_ids,
+            trace_context=self.trace_context,
+        )
