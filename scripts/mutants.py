@@ -261,9 +261,12 @@ MUTANTS = (
     Mutant("Retry-After is ignored", "retry", "max(backoff, (failure.retry_after or 0.0) * spread)", "backoff"),
     Mutant("permanent failures are tried again", "retry", " or failure.reason in _PERMANENT", ""),
     Mutant(
-        "usage of failed attempts is lost", "machine", "cost = self._ledger.charge(usage, spent=False)", "cost = None"
+        "usage of failed attempts is lost",
+        "machine",
+        "cost = self._ledger.charge(usage, fact.duration_ns, spent=type(fact) is ModelEnded)",
+        "cost = None",
     ),
-    Mutant("unknown usage is free", "ledger", "if spent or usage is not None:", "if usage is not None:"),
+    Mutant("unknown usage is free", "ledger", "elif not spent:", "else:"),
     # --- recovery
     Mutant("recovery says that running tools did not run", "recovery", "if call.executing:", "if False:"),
     Mutant("recovery forgets the open part", "recovery", "closing.append(PartFinished(part))", "pass"),
