@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from engine.harness import World, world
+from engine.harness import World, user, world
 from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.event import RunStarted
 from turnwired.domain.failure import Reason
+from turnwired.domain.message import Blob, Message, Part, Role, Text
 from turnwired.domain.model import GenerationOptions, ModelSelection, OutputFormat
 from turnwired.providers.port import ModelRequest
-from turnwired.testing.provider import answer
+from turnwired.testing.provider import ScriptedProvider, answer
 
 pytestmark = pytest.mark.anyio
 
@@ -84,3 +85,24 @@ async def test_the_provider_is_shown_all_that_the_run_would_ask() -> None:
         await w.run(session_id="s", output_format=OutputFormat("{}", "any"))
     (request,) = w.provider.requests
     assert seen[0] == replace(request, system=b"", messages=(), tools=b"", offered=(), headers={})
+
+
+@pytest.mark.requirement("OUT-20")
+async def test_a_file_that_the_wire_cannot_carry_is_refused_with_its_place_and_enters_no_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encode = ScriptedProvider.encode_message
+
+    def no_videos(self: ScriptedProvider, message: Message) -> bytes:
+        for index, part in enumerate(message.parts):
+            if isinstance(part.content, Blob):
+                raise InvalidRequest([FieldViolation(f"parts[{index}].blob", "video/mp4 is not taken")])
+        return encode(self, message)
+
+    monkeypatch.setattr(ScriptedProvider, "encode_message", no_videos)
+    film = Message(Role.USER, (Part("", Text("What is this?")), Part("", Blob("video/mp4", b"..."))))
+    async with world([answer("Later.")]) as w:
+        with pytest.raises(InvalidRequest) as caught:
+            await w.start(session_id="s", input=(user("Look."), film))
+        assert [violation.field for violation in caught.value.violations] == ["turn.input[1].parts[1].blob"]
+        assert not await w.store.session_exists("default", "s")
