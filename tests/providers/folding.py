@@ -56,8 +56,9 @@ class Folded:
             case TextChunk(index, text):
                 self._grow(index, "text", text)
                 self.text += text
-            case ReasoningChunk(index, text):
-                self._grow(index, "reasoning", text)
+            case ReasoningChunk(index, text, signature):
+                if text or not signature:
+                    self._grow(index, "reasoning", text)
                 self.reasoning += text
             case RefusalChunk(index, text):
                 self._grow(index, "refusal", text)

@@ -72,6 +72,11 @@ class SSESplitter:
 
 
 def _parse(block: bytes) -> Event | None:
+    if block.startswith(b"event: "):
+        # Nearly every event that has a name: the name and one data line.
+        name, found, data = block[7:].partition(b"\ndata: ")
+        if found and b"\n" not in name and b"\n" not in data:
+            return name, data
     name = b""
     lines: list[bytes] = []
     for line in block.removeprefix(_BOM).split(b"\n"):
