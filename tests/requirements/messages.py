@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 REQUIREMENTS: dict[str, str] = {
-    "MSG-1": "Every recorded Messages answer gives its truth in reads of any size; at most 1 % is disputed, with reasons.",
+    "MSG-1": "Every recorded Messages answer gives its truth in reads of any size; 1 % disputed at most, with reasons.",
     "MSG-2": "The items of a Messages answer do not depend on how its bytes are cut into reads.",
     "MSG-3": "No bytes make the Messages parser crash, hang or grow without bound.",
     "MSG-4": "Text, thinking and arguments that come in one read are one item for each block.",
@@ -16,5 +16,5 @@ REQUIREMENTS: dict[str, str] = {
     "MSG-11": "Only a stop reason makes an end signal; each has its meaning, and one that is unknown is kept open.",
     "MSG-12": "A call that was cut before its end is never closed.",
     "MSG-13": "A second answer in the middle of the first one breaks it off; before any output it takes its place.",
-    "MSG-14": "Silence while the model thinks, or a tool of the provider runs, is told from silence that means nothing.",
+    "MSG-14": "Silence while the model thinks, or a tool of the provider runs, is told from other silence.",
 }
