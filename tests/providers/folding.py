@@ -60,8 +60,7 @@ class Folded:
                 self._grow(index, "text", text)
                 self.text += text
             case ReasoningChunk(index, text, signature):
-                if text or not signature:
-                    self._grow(index, "reasoning", text)
+                self._grow(index, "reasoning", text, signed=bool(signature))
                 self.reasoning += text
             case RefusalChunk(index, text):
                 self._grow(index, "refusal", text)
@@ -89,8 +88,8 @@ class Folded:
             case MediaProduced():
                 self.media.append(item)
 
-    def _grow(self, index: int, kind: str, text: str) -> None:
-        assert text
+    def _grow(self, index: int, kind: str, text: str, *, signed: bool = False) -> None:
+        assert text or signed
         assert index not in self.calls
         known, before = self.parts.get(index, (kind, ""))
         assert known == kind

@@ -17,10 +17,9 @@ AFTER_THE_END = b'event: content_block_delta\ndata: {"type":"content_block_delta
 
 @dataclass(slots=True)
 class Answer:
-    """An answer as a whole, with its native items in order and the signatures by position."""
+    """An answer as a whole, with the signatures by position."""
 
     folded: Folded = field(default_factory=Folded)
-    native: list[NativeItem] = field(default_factory=list[NativeItem])
     signatures: dict[int, tuple[str, bool]] = field(default_factory=dict[int, tuple[str, bool]])
 
     def take(self, items: list[ModelItem]) -> None:
@@ -30,7 +29,6 @@ class Answer:
             match item:
                 case NativeItem():
                     json.loads(item.json)
-                    self.native.append(item)
                 case ReasoningChunk(index, _, signature, redacted) if signature:
                     self.signatures[index] = (signature.decode(), redacted)
                 case _:

@@ -40,7 +40,7 @@ def found_in(answer: Answer) -> dict[str, Any]:
         "tool_calls": [
             {"id": call.id, "name": call.name, "arguments": call.arguments} for _, call in sorted(folded.calls.items())
         ],
-        "server_tools": [item.kind for item in answer.native if item.index not in {*folded.parts, *folded.calls}],
+        "server_tools": [item.kind for item in folded.natives if item.index not in {*folded.parts, *folded.calls}],
         "finish": "error" if folded.error else FINISH[folded.stopped.reason] if folded.stopped else None,
         "finish_reason": folded.stopped.provider_reason if folded.stopped else None,
         "usage": usage_of(folded),

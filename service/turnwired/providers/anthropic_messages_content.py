@@ -31,9 +31,9 @@ from turnwired.domain.message import (
     ToolResultStatus,
 )
 from turnwired.domain.tool import Tool
-from turnwired.providers.anthropic_messages_blocks import CALL_FIELDS, CITATIONS
 from turnwired.providers.openai_chat_messages import arguments_object
 from turnwired.providers.profiles import InputKind, Profile, PromptCache
+from turnwired.providers.schema_adaptation import adapted, for_tools
 
 CACHE_HERE = {"type": "ephemeral"}
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -78,14 +78,17 @@ def encode_message(message: Message, profile: Profile) -> bytes:
             return _message("user", [_tool_result(part, profile) for part in message.parts])
 
 
-def encode_tools(tools: Sequence[Tool]) -> bytes:
+def encode_tools(tools: Sequence[Tool], profile: Profile) -> bytes:
     """The ``tools`` array, in the given order."""
+    adaptations = for_tools(profile.schema_adaptations)
     encoded: list[dict[str, Any]] = []
     for tool in tools:
         named = {"name": tool.ref.routed_name}
         if tool.description:
             named["description"] = tool.description
-        encoded.append({**named, "input_schema": msgspec.Raw(_object_schema(tool.input_schema_json))})
+        encoded.append(
+            {**named, "input_schema": msgspec.Raw(_object_schema(adapted(tool.input_schema_json, adaptations)))}
+        )
     return msgspec.json.encode(encoded)
 
 
@@ -178,8 +181,9 @@ def _assistant(message: Message, profile: Profile) -> list[_Block]:
     latest: dict[str, Any] | None = None  # the text or call that native fields right behind it belong to
     for part in message.parts:
         if isinstance(part.content, OpaqueBlock):
-            if part.content.provider == profile.name:
-                _give_back(part, part.content, blocks, latest)
+            if part.content.provider == profile.name and not _joins(part, part.content, latest):
+                blocks.append(_raw(part, part.content, dict))
+                latest = None
             continue
         latest = _assistant_block(part, profile)
         if latest is not None:
@@ -202,30 +206,40 @@ def _assistant_block(part: Part, profile: Profile) -> dict[str, Any] | None:
 
 
 def _thinking(reasoning: Reasoning, profile: Profile) -> dict[str, Any] | None:
+    """A thinking block as it came. Without a signature only servers that say so want it back."""
     if reasoning.provider != profile.name:
         return None
+    try:
+        signature = reasoning.signature.decode()
+    except UnicodeDecodeError:
+        return None  # no signature of this wire
     if reasoning.redacted:
-        return {"type": "redacted_thinking", "data": reasoning.signature.decode()} if reasoning.signature else None
-    if reasoning.signature or (profile.reasoning_echo_field and reasoning.text):
-        return {"type": "thinking", "thinking": reasoning.text, "signature": reasoning.signature.decode()}
+        return {"type": "redacted_thinking", "data": signature} if signature else None
+    if signature or (profile.reasoning_echo_field and reasoning.text):
+        return {"type": "thinking", "thinking": reasoning.text, "signature": signature}
     return None
 
 
-def _give_back(part: Part, block: OpaqueBlock, blocks: list[_Block], latest: dict[str, Any] | None) -> None:
-    """A native block at its place, or fields of the text or call before it."""
-    text = block.value_json.encode()
-    if block.kind == CITATIONS:
-        if latest is not None and latest["type"] == "text":
-            latest["citations"] = _raw(part, text, list)
-    elif block.kind == CALL_FIELDS:
-        if latest is not None and latest["type"] == "tool_use":
-            latest.update(msgspec.json.decode(_raw(part, text, dict), type=dict[str, msgspec.Raw]))
-    else:
-        blocks.append(_raw(part, text, dict))
+def _joins(part: Part, block: OpaqueBlock, latest: dict[str, Any] | None) -> bool:
+    """Whether the block is no block of its own but fields of the text or call before it, which it is then added to."""
+    kind = latest["type"] if latest is not None else ""
+    match block.kind:
+        case "citations":
+            if latest is not None and kind == "text":
+                latest["citations"] = _raw(part, block, list)
+            return True
+        case "tool_use":
+            if latest is not None and kind == "tool_use":
+                more = msgspec.json.decode(_raw(part, block, dict), type=dict[str, msgspec.Raw])
+                latest.update({name: value for name, value in more.items() if name not in latest})
+            return True
+        case _:
+            return False
 
 
-def _raw(part: Part, text: bytes, form: type[list[Any]] | type[dict[str, Any]]) -> msgspec.Raw:
+def _raw(part: Part, block: OpaqueBlock, form: type[list[Any] | dict[str, Any]]) -> msgspec.Raw:
     """The bytes as they are: a caller can write such a part too, and must not break the body with it."""
+    text = block.value_json.encode()
     try:
         if isinstance(msgspec.json.decode(text), form):
             return msgspec.Raw(text)
@@ -250,7 +264,7 @@ def _tool_result(part: Part, profile: Profile) -> dict[str, Any]:
 
 
 def _result_content(result: ToolResult, profile: Profile) -> list[dict[str, Any]]:
-    """How the call ended and what it gave, in order. What cannot be shown is named: no run ends because of a picture."""
+    """How the call ended and what it gave, in order. What cannot be shown is named, so that it ends no run."""
     blocks: list[dict[str, Any]] = []
     if intro := _STATUS[result.status]:
         blocks.append(_text(f"{intro}: {result.failure.message}" if result.failure else f"{intro}."))
