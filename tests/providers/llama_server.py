@@ -16,7 +16,8 @@ TEMPLATE = """\
 {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{% endif %}
 {{- 'You may call these functions:\\n<tools>' }}
 {%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{% endfor %}
-{{- '\\n</tools>\\nCall one like this:\\n<tool_call>\\n{"name": <name>, "arguments": <object>}\\n</tool_call><|im_end|>\\n' }}
+{{- '\\n</tools>\\nCall one like this:\\n<tool_call>\\n{"name": <name>, "arguments": <object>}\\n</tool_call>' }}
+{{- '<|im_end|>\\n' }}
 {%- elif messages[0].role == 'system' %}
 {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
 {%- endif %}
