@@ -218,13 +218,10 @@ def _mutated(draw: st.DrawFn) -> list[Any]:
         at = draw(st.integers(0, len(events) - 1))
         match draw(st.sampled_from(["field", "drop", "repeat", "move", "any"])):
             case "field" if isinstance(events[at], dict):
+                changed = {draw(st.sampled_from(_WORDS)): draw(_JSON)}
                 inner = [key for key, value in events[at].items() if isinstance(value, dict)]
-                if inner and draw(st.booleans()):
-                    key = draw(st.sampled_from(inner))
-                    changed = {**events[at][key], draw(st.sampled_from(_WORDS)): draw(_JSON)}
-                    events[at] = {**events[at], key: changed}
-                else:
-                    events[at] = {**events[at], draw(st.sampled_from(_WORDS)): draw(_JSON)}
+                key = draw(st.sampled_from(["", *inner]))
+                events[at] = {**events[at], **({key: {**events[at][key], **changed}} if key else changed)}
             case "drop":
                 del events[at]
             case "repeat":

@@ -307,8 +307,8 @@ def test_the_counter_is_asked_for_what_the_request_is_made_of() -> None:
     assert plain
     assert json.loads(plain.body).keys() == {"model", "messages"}
     assert call.read({"input_tokens": 12}) == 12
-    for wrong in (None, [], {}, {"input_tokens": None}, {"input_tokens": -1}, {"input_tokens": True}):
-        assert call.read(wrong) is None
+    unusable: list[object] = [None, [], {}, *({"input_tokens": value} for value in (None, -1, True, "1"))]
+    assert [call.read(answer) for answer in unusable] == [None] * 7
 
 
 @pytest.mark.requirement("MSG-23")

@@ -64,8 +64,9 @@ def found_in(answer: Answer) -> dict[str, Any]:
 
 def usage_of(folded: Folded) -> dict[str, int | None] | None:
     """Usage with the sum of input that both sides know."""
-    usage = folded.usage
-    return usage and {
+    if (usage := folded.usage) is None:
+        return None
+    return {
         "input_total": usage.input_tokens,
         "output": usage.output_tokens,
         "cached": usage.cache_read_tokens,
@@ -76,8 +77,9 @@ def usage_of(folded: Folded) -> dict[str, int | None] | None:
 
 def error_of(folded: Folded) -> dict[str, Any] | None:
     """The error's words."""
-    error = folded.error
-    return error and {"status": error.status, "type": error.type, "code": error.code, "message": error.message}
+    if (error := folded.error) is None:
+        return None
+    return {"status": error.status, "type": error.type, "code": error.code, "message": error.message}
 
 
 def expected(truth: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +164,7 @@ def written(body: str) -> list[dict[str, Any]]:
 
 def comparable(block: dict[str, Any]) -> dict[str, Any]:
     """A block without what says nothing: empty citations, and that the model itself made a call. Ids are ours."""
-    unset = {"citations": ([], None), "caller": ({"type": "direct"},)}
+    unset: dict[str, tuple[Any, ...]] = {"citations": ([], None), "caller": ({"type": "direct"},)}
     if block["type"] == "tool_use":
         block = {**block, "id": call_id(block["id"])}
     return {name: value for name, value in block.items() if value not in unset.get(name, ()) or name not in unset}
