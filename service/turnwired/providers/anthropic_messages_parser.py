@@ -193,14 +193,14 @@ class MessagesParser:
             return
         value = loads(data)
         if isinstance(value, dict):
-            self._object(value, data)
+            self._object(value.get("type") or name.decode(errors="replace"), value, data)
         elif name == b"error":
             self._fail(error_of(value if value is not None else data.decode(errors="replace"), self._status))
         elif not at_end:  # at the end it is an event that was cut, and the missing stop reason tells so
             raise protocol_error("The provider sent an event that is no JSON object.")
 
-    def _object(self, value: dict[str, Any], data: bytes) -> None:
-        match value.get("type"):
+    def _object(self, kind: object, value: dict[str, Any], data: bytes) -> None:
+        match kind:
             case "content_block_delta":
                 self._delta(value, len(data))
             case "content_block_start":
@@ -220,7 +220,7 @@ class MessagesParser:
                     self._take_finish(delta)
             case "message_stop":
                 self._end()
-            case kind if kind == "error" or value.get("error"):
+            case _ if kind == "error" or value.get("error"):
                 self._fail(error_of(value, self._status))
             case _:
                 pass  # pings, and events that are to come

@@ -90,7 +90,10 @@ def violations_of(request: ModelRequest, profile: Profile) -> Sequence[FieldViol
 
 def _option_violations(options: GenerationOptions, profile: Profile) -> list[FieldViolation]:
     found = [
-        _violation(f"turn.model.options.{name}", f"{profile.name} does not take it: leave it out")
+        _violation(
+            f"turn.model.options.{name}",
+            f"{profile.name} does not take it: leave it out, or name its field in option_fields of the profile",
+        )
         for name in _OPTIONS
         if getattr(options, name) is not None and not _option_field(name, profile)
     ]
