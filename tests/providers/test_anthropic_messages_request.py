@@ -258,7 +258,7 @@ def test_provider_options_come_last_and_cannot_replace_what_the_policy_decides()
     assert (sent["service_tier"], sent["cache_control"]) == ("auto", {"ttl": "1h"})
     assert (sent["output_config"]["effort"], sent["output_config"]["format"]["type"]) == ("max", "json_schema")
     for name in ("model", "messages", "system", "max_tokens", "stream", "tool_choice", "stop_sequences"):
-        assert violations(provider_options={name: 1}) == ["turn.model.provider_options"]
+        assert violations(provider_options={name: 1}) == ["turn.model.provider_options_json"]
 
 
 @pytest.mark.requirement("MSG-26")
@@ -268,8 +268,8 @@ def test_provider_options_may_add_tools_that_the_provider_runs() -> None:
     assert [tool["name"] for tool in sent["tools"]] == ["a", "b", "web_search"]
     assert body(provider_options={"tools": [search]})["tools"] == [search]
     for wrong in ({"name": "mine", "input_schema": {}}, {"type": "custom", "name": "mine"}, 1):
-        assert violations(provider_options={"tools": [wrong]}) == ["turn.model.provider_options.tools"]
-    assert violations(provider_options={"tools": search}) == ["turn.model.provider_options.tools"]
+        assert violations(provider_options={"tools": [wrong]}) == ["turn.model.provider_options_json.tools"]
+    assert violations(provider_options={"tools": search}) == ["turn.model.provider_options_json.tools"]
 
 
 @pytest.mark.requirement("MSG-27")

@@ -80,7 +80,7 @@ def violations_of(request: ModelRequest, profile: Profile) -> Sequence[FieldViol
             found.append(_violation("turn.tools.choice", f"{name} cannot be told to call one tool: use a mode"))
     elif choice.mode not in {ToolChoiceMode.UNSPECIFIED, ToolChoiceMode.AUTO, *profile.tool_choice}:
         found.append(_violation("turn.tools.choice", f"{name} does not obey {choice.mode}: leave it out"))
-    where = "turn.model.provider_options"
+    where = "turn.model.provider_options_json"
     if reserved := sorted(_RESERVED & request.provider_options.keys()):
         found.append(_violation(where, f"{', '.join(reserved)} cannot be set directly: use the fields of the policy"))
     if not _run_by_provider(request.provider_options.get("tools", [])):
