@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from providers import corpus
 from providers.folding import Folded, fold, reads
 
-from turnwired.domain.generation import FinishReason, ModelItem, NativeItem
+from turnwired.domain.generation import FinishReason
 from turnwired.providers.errors import classify
 from turnwired.providers.openai_responses_items import CITATIONS, CLIENT_ITEMS, ENVELOPE, REASONING
 from turnwired.providers.openai_responses_parser import ResponsesParser
@@ -29,29 +28,7 @@ FINISH = {
 pytestmark = pytest.mark.skipif(not CASES, reason=corpus.ABSENT)
 
 
-class Recording(ResponsesParser):
-    """A parser that keeps the native items that it gave."""
-
-    __slots__ = ("natives",)
-
-    def __init__(self, status: int = 200) -> None:
-        super().__init__(status)
-        self.natives: list[NativeItem] = []
-
-    def feed(self, data: bytes) -> list[ModelItem]:
-        """Items of a read."""
-        return self._kept(super().feed(data))
-
-    def finish(self) -> list[ModelItem]:
-        """Items of the end."""
-        return self._kept(super().finish())
-
-    def _kept(self, items: list[ModelItem]) -> list[ModelItem]:
-        self.natives += [item for item in items if isinstance(item, NativeItem)]
-        return items
-
-
-def answer(folded: Folded, natives: Sequence[NativeItem]) -> dict[str, Any]:
+def answer(folded: Folded) -> dict[str, Any]:
     """What the parser found, in the words of the corpus."""
     own = {CITATIONS, ENVELOPE, REASONING}
     found: dict[str, Any] = {
@@ -60,7 +37,7 @@ def answer(folded: Folded, natives: Sequence[NativeItem]) -> dict[str, Any]:
         "reasoning": folded.reasoning,
         "refusal": folded.refusal,
         "tool_calls": [[call.id, call.name, call.arguments] for _, call in sorted(folded.calls.items())],
-        "server_tools": [item.kind for item in natives if item.kind not in own],
+        "server_tools": [item.kind for item in folded.natives if item.kind not in own],
         "finish": None,
         "finish_reason": None,
         "usage": None,
@@ -119,9 +96,8 @@ def test_a_recorded_answer_gives_its_truth_in_reads_of_any_size(name: str, size:
     case = CASES[name]
     *before, last = answers(case["body"])
     assert all(fold(ResponsesParser(), reads(body, size)).stopped for body in before)
-    parser = Recording(case["status"])
-    folded = fold(parser, reads(last, size))
-    found, truth = answer(folded, parser.natives), expected(case)
+    folded = fold(ResponsesParser(case["status"]), reads(last, size))
+    found, truth = answer(folded), expected(case)
     found["server_tools"] = sorted(found["server_tools"])
     for field in set(DISPUTED.get(name, {})) - {"error_kind"}:
         assert found.pop(field) != truth.pop(field), f"{field} is no longer disputed"

@@ -70,7 +70,19 @@ class _Item:
 class ItemTracker:
     """Turns what events say of items into model items, and remembers only what it needs to find them again."""
 
-    __slots__ = ("_at", "_batch", "_calls", "_items", "_kind", "_number", "_open", "_part", "_reasoned", "_waiting", "refused")
+    __slots__ = (
+        "_at",
+        "_batch",
+        "_calls",
+        "_items",
+        "_kind",
+        "_number",
+        "_open",
+        "_part",
+        "_reasoned",
+        "_waiting",
+        "refused",
+    )
 
     def __init__(self, batch: BatchBuilder) -> None:
         self._batch = batch

@@ -250,9 +250,7 @@ class ResponsesParser:
         elif isinstance(value, dict) and isinstance(value.get("output"), list):
             status = text_of(value.get("status")) or "completed"
             self._response(value, status, lambda: _decode_output(body))
-        elif isinstance(value, dict) and (value.get("error") or is_error(value)):
-            self._fail(wire_error(value, self._status))
-        elif isinstance(value, list) and value:
+        elif _is_failure(value):
             self._fail(wire_error(value, self._status))
         elif body[:1] == b"<":
             raise provider_failure(
@@ -318,6 +316,11 @@ class ResponsesParser:
 def _index(value: dict[str, Any], name: str) -> int:
     found = value.get(name)
     return found if isinstance(found, int) else 0
+
+
+def _is_failure(value: object) -> bool:
+    """Whether a body that is no response is an error: an object with or without envelope, or an array of it."""
+    return bool(value.get("error")) or is_error(value) if isinstance(value, dict) else isinstance(value, list)
 
 
 def _raw_item(data: bytes) -> str:
