@@ -1,7 +1,8 @@
 """The output items of a Responses answer: which item and which part of it an event means. Knows no event by name.
 
-Items are found by ``output_index``: the ``item_id`` changes from event to event at some servers. What a server leaves
-out of its deltas (some send arguments or text only when they are complete) is taken from the finished item.
+Items are found by ``output_index``: the ``item_id`` changes from event to event at some servers. Where there is no
+index (llama.cpp sends none) the id has to do. What a server leaves out of its deltas (some send arguments or text only
+when they are complete) is taken from the finished item.
 """
 
 from __future__ import annotations
@@ -71,24 +72,17 @@ class ItemTracker:
     """Turns what events say of items into model items, and remembers only what it needs to find them again."""
 
     __slots__ = (
-        "_at",
-        "_batch",
-        "_calls",
-        "_items",
-        "_kind",
-        "_number",
-        "_open",
-        "_part",
-        "_reasoned",
-        "_waiting",
-        "refused",
+        *("_at", "_batch", "_calls", "_ids", "_items", "_kind", "_newest", "_number", "_open", "_part", "_reasoned"),
+        *("_waiting", "refused"),
     )
 
     def __init__(self, batch: BatchBuilder) -> None:
         self._batch = batch
         self._items: dict[int, _Item] = {}
         self._calls: list[_Item] = []
+        self._ids: dict[str, int] = {}
         self._number = 0
+        self._newest = -1
         self._at: Place | None = None
         self._kind = PartKind.TEXT
         self._part = -1
@@ -109,6 +103,18 @@ class ItemTracker:
     def silent(self) -> bool:
         """Whether the model reasons or the provider executes something, so that silence is no surprise."""
         return self._open is not None
+
+    def position(self, item_id: str, *, begins: bool = False) -> int:
+        """The place of an item whose events have no index: by its id, else the newest one if that is not finished."""
+        known = self._ids.get(item_id)
+        if known is not None:
+            return known
+        newest = self._items.get(self._newest)
+        if newest is not None and not newest.done and not begins:
+            return self._newest
+        if item_id and len(self._ids) < MAX_ITEMS:
+            self._ids[item_id] = self._number
+        return self._number
 
     def grow(self, place: Place, text: str) -> None:
         """Take a delta."""
@@ -199,6 +205,7 @@ class ItemTracker:
             raise protocol_error(f"The provider sent more than {MAX_ITEMS} output items in one answer.")
         self._number += 1
         self._at = None
+        self._newest = index
         item = self._items[index] = _Item()
         return item
 

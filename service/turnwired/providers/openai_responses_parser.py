@@ -50,9 +50,10 @@ _UNFINISHED = frozenset({"queued", "in_progress"})
 class _UsualDelta(msgspec.Struct, gc=False):
     type: str
     delta: str
-    output_index: int = 0
+    output_index: int = -1
     content_index: int = 0
     summary_index: int = 0
+    item_id: str | None = None
 
 
 class _ItemOf(msgspec.Struct, gc=False):
@@ -176,7 +177,10 @@ class ResponsesParser:
             except (msgspec.DecodeError, RecursionError):
                 pass
             else:
-                key = (event.type, event.output_index, event.content_index, event.summary_index)
+                index = event.output_index
+                if index < 0:
+                    index = self._items.position(event.item_id or "")
+                key = (event.type, index, event.content_index, event.summary_index)
                 if key == self._key or self._turn_to(key):
                     if event.delta:
                         grow(self._place, event.delta)
@@ -223,11 +227,12 @@ class ResponsesParser:
             self._identify(dict_of(value["response"]))
         elif kind == "response.output_item.added":
             self._progress = True
-            self._items.added(_index(value, "output_index"), dict_of(value.get("item")))
+            item = dict_of(value.get("item"))
+            self._items.added(self._position(value, item.get("id"), begins=True), item)
         elif kind == "response.output_item.done":
             self._progress = True
             item = dict_of(value.get("item"))
-            self._items.finished(_index(value, "output_index"), item, _raw_item(data))
+            self._items.finished(self._position(value, item.get("id")), item, _raw_item(data))
         elif kind == "response.function_call_arguments.done":
             self._whole_text(value, Channel.ARGUMENTS, arguments_of(value))
         elif kind == "response.custom_tool_call_input.done":
@@ -239,9 +244,15 @@ class ResponsesParser:
             self._progress = True  # code, arguments and output of the provider's own tools
 
     def _whole_text(self, value: dict[str, Any], channel: Channel, text: str) -> None:
-        sub = "summary_index" if channel is Channel.SUMMARY else "content_index"
-        place = (channel, _index(value, "output_index"), 0 if channel is Channel.ARGUMENTS else _index(value, sub))
-        self._items.whole(place, text)
+        found = value.get("summary_index" if channel is Channel.SUMMARY else "content_index")
+        sub = found if isinstance(found, int) and channel is not Channel.ARGUMENTS else 0
+        self._items.whole((channel, self._position(value, value.get("item_id")), sub), text)
+
+    def _position(self, value: dict[str, Any], item_id: object, *, begins: bool = False) -> int:
+        index = value.get("output_index")
+        if isinstance(index, int) and index >= 0:
+            return index
+        return self._items.position(text_of(item_id), begins=begins)
 
     def _whole(self, body: bytes) -> None:
         value = loads(body)
@@ -311,11 +322,6 @@ class ResponsesParser:
     def _break(self, error: ProviderError) -> None:
         self.ended = True
         self.broken = error.failure
-
-
-def _index(value: dict[str, Any], name: str) -> int:
-    found = value.get(name)
-    return found if isinstance(found, int) else 0
 
 
 def _is_failure(value: object) -> bool:
