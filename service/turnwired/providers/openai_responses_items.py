@@ -151,7 +151,8 @@ class ItemTracker:
         if self._open is item:
             self._open = None
         if item.type in _CALLS:
-            self.whole((Channel.ARGUMENTS, index, 0), arguments_of(raw))
+            field = "input" if item.type == "custom_tool_call" else "arguments"
+            self.whole((Channel.ARGUMENTS, index, 0), words_of(raw.get(field)))
         elif item.type == "message":
             self._message(index, item, raw)
         else:
@@ -302,9 +303,8 @@ class ItemTracker:
             self._batch.add(NativeItem(position, item.type, json))
 
 
-def arguments_of(raw: dict[str, Any]) -> str:
-    """The arguments of a call as the wire's text, or compact JSON where the wire has a value."""
-    value = raw.get("input") if raw.get("type") == "custom_tool_call" else raw.get("arguments")
+def words_of(value: object) -> str:
+    """The model's words as text, or compact JSON where a server sends a value for its text."""
     if value is None:
         return ""
     return value if isinstance(value, str) else dumps(value)

@@ -18,7 +18,7 @@ from turnwired.providers.batch import BatchBuilder, has_content
 from turnwired.providers.errors import WireError, protocol_error, provider_failure
 from turnwired.providers.openai_chat_fields import is_error, loads, wire_error
 from turnwired.providers.openai_responses_fields import dict_of, incomplete_reason, list_of, text_of, usage_of
-from turnwired.providers.openai_responses_items import Channel, ItemTracker, Place, arguments_of
+from turnwired.providers.openai_responses_items import Channel, ItemTracker, Place, words_of
 from turnwired.providers.sse import Event, SSESplitter
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
@@ -36,6 +36,8 @@ _WHOLES = {
     "response.refusal.done": (Channel.REFUSAL, "refusal"),
     "response.reasoning_summary_text.done": (Channel.SUMMARY, "text"),
     "response.reasoning_text.done": (Channel.REASONING, "text"),
+    "response.function_call_arguments.done": (Channel.ARGUMENTS, "arguments"),
+    "response.custom_tool_call_input.done": (Channel.ARGUMENTS, "input"),
 }
 _ENDS = {
     "response.completed": "completed",
@@ -233,20 +235,19 @@ class ResponsesParser:
             self._progress = True
             item = dict_of(value.get("item"))
             self._items.finished(self._position(value, item.get("id")), item, _raw_item(data))
-        elif kind == "response.function_call_arguments.done":
-            self._whole_text(value, Channel.ARGUMENTS, arguments_of(value))
-        elif kind == "response.custom_tool_call_input.done":
-            self._whole_text(value, Channel.ARGUMENTS, text_of(value.get("input")))
         elif kind in _WHOLES:
             channel, field = _WHOLES[kind]
-            self._whole_text(value, channel, text_of(value.get(field)))
+            self._items.whole(self._place_of(value, channel), words_of(value.get(field)))
+        elif kind in _DELTAS:  # one that the fast path could not read
+            if text := words_of(value.get("delta")):
+                self._items.grow(self._place_of(value, _DELTAS[kind]), text)
         elif kind.endswith((".delta", ".partial_image")):
             self._progress = True  # code, arguments and output of the provider's own tools
 
-    def _whole_text(self, value: dict[str, Any], channel: Channel, text: str) -> None:
+    def _place_of(self, value: dict[str, Any], channel: Channel) -> Place:
         found = value.get("summary_index" if channel is Channel.SUMMARY else "content_index")
         sub = found if isinstance(found, int) and channel is not Channel.ARGUMENTS else 0
-        self._items.whole((channel, self._position(value, value.get("item_id")), sub), text)
+        return channel, self._position(value, value.get("item_id")), sub
 
     def _position(self, value: dict[str, Any], item_id: object, *, begins: bool = False) -> int:
         index = value.get("output_index")
