@@ -71,9 +71,13 @@ def encoded(given_message: Message, of: Profile = PROFILE) -> list[dict[str, Any
 
 def turn(*contents: Content, of: Profile = PROFILE) -> list[str]:
     """The items of an assistant's turn as short words."""
-    short = {"function_call": "call", "message": "text"}
+    short: dict[str, str] = {"function_call": "call", "message": "text"}
     items = encoded(message(Role.ASSISTANT, *contents), of)
-    return [short.get(item["type"], item["type"]) + (f" {item['id']}" if "id" in item else "") for item in items]
+    names: list[str] = []
+    for item in items:
+        kind = str(item["type"])
+        names.append(short.get(kind, kind) + (f" {item['id']}" if "id" in item else ""))
+    return names
 
 
 @pytest.mark.requirement("RESP-14")
@@ -93,7 +97,7 @@ def test_a_message_of_text_is_a_plain_string() -> None:
 
 @pytest.mark.requirement("RESP-18")
 def test_files_are_sent_as_data_or_as_their_address() -> None:
-    parts = [Text("what?"), PNG, Blob("image/png", b"", "https://x.example/a.png"), PDF, WAV]
+    parts: list[Content] = [Text("what?"), PNG, Blob("image/png", b"", "https://x.example/a.png"), PDF, WAV]
     parts += [Blob("application/pdf", b"", "https://x.example/a.pdf"), Blob("application/pdf", b"%", "file:///b/c.pdf")]
     [sent] = encoded(message(Role.USER, *parts), SEES_ALL)
     assert sent["content"] == [
@@ -161,7 +165,7 @@ def test_a_call_and_its_result_have_the_same_id_in_the_form_that_the_server_take
 
 @pytest.mark.requirement("RESP-15")
 def test_what_the_provider_made_goes_back_byte_for_byte_and_in_order() -> None:
-    parts = [
+    parts: list[Content] = [
         Reasoning("hmm"),
         own("reasoning", RS),
         own("web_search_call", WS),
@@ -175,7 +179,7 @@ def test_what_the_provider_made_goes_back_byte_for_byte_and_in_order() -> None:
 
 @pytest.mark.requirement("RESP-15")
 def test_another_provider_gets_the_words_and_the_calls_and_nothing_else() -> None:
-    parts = [
+    parts: list[Content] = [
         Reasoning("hmm", b"signature", "acme"),
         own("reasoning", RS),
         own("web_search_call", WS),

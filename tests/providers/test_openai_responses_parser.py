@@ -311,6 +311,8 @@ def test_a_stream_with_changes_in_it_never_crashes_the_parser(case: dict[str, An
                 events[index] = {**event, data.draw(st.sampled_from(sorted(event))): data.draw(_JSON)}
             case "remove" if isinstance(event, dict) and len(event) > 1:
                 events[index] = {name: event[name] for name in data.draw(st.sets(st.sampled_from(sorted(event))))}
+            case _:
+                pass
     body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
     assert fold(ResponsesParser(), [body]) == fold(ResponsesParser(), reads(body, 5))
 

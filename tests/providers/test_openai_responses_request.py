@@ -31,7 +31,6 @@ from turnwired.providers.profiles import (
 USER = b'{"role":"user","content":"my diary"}'
 SCHEMA = '{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}'
 OPEN_SCHEMA = '{"type":"object","properties":{"a":{"type":"string"}}}'
-NOTHING: dict[str, Any] = {}
 
 
 def profile(**fields: Any) -> Profile:
@@ -98,6 +97,7 @@ def test_a_history_of_a_megabyte_is_joined_in_less_than_six_milliseconds() -> No
     piece = wire.encode_message(Message(Role.USER, (Part("p", Text("x" * 2000)),)))
     asked = ModelRequest("m", [piece] * 550, system=b'"s"', tools=b"[]")
     spent: list[int] = []
+    sent = b""
     for _ in range(5):  # the least of several: others may have the processor in between
         start = time.thread_time_ns()
         sent = wire.call(asked).body
@@ -217,7 +217,11 @@ def test_effort_and_thinking_are_refused_where_the_server_does_not_reason() -> N
 
 @pytest.mark.requirement("RESP-25")
 def test_provider_options_come_last_and_objects_are_merged() -> None:
-    given = {"reasoning": {"summary": "auto"}, "include": ["a", "reasoning.encrypted_content"], "service_tier": "flex"}
+    given: dict[str, object] = {
+        "reasoning": {"summary": "auto"},
+        "include": ["a", "reasoning.encrypted_content"],
+        "service_tier": "flex",
+    }
     given |= {"text": {"verbosity": "low"}, "store": True, "temperature": 1}
     sent = body(
         reasoning_effort="low", output_format=OutputFormat(SCHEMA), provider_options=given, **options(temperature=0.0)
@@ -296,7 +300,8 @@ def test_the_counter_is_asked_what_the_answer_depends_on_and_no_more() -> None:
     assert sorted(sent) == ["input", "instructions", "model", "reasoning", "text", "tools"]
     assert sent["reasoning"] == {"effort": "low", "summary": "auto"}
     assert question.read({"object": "response.input_tokens", "input_tokens": 11}) == 11
-    for odd in ({}, {"input_tokens": "11"}, {"input_tokens": -1}, {"input_tokens": True}, [], None):
+    oddities: list[object] = [{}, {"input_tokens": "11"}, {"input_tokens": -1}, {"input_tokens": True}, [], None]
+    for odd in oddities:
         assert question.read(odd) is None
     assert OpenAIResponses(profile()).count(request()) is None
     assert json.loads(wire.count(ModelRequest("m", [])).body) == {"model": "m", "input": []}  # type: ignore[union-attr]
