@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from providers.calls import KEY, ask
+from providers.returning import message_of
 from providers.server import Answer, Request, serve
 
 from turnwired.domain.failure import Reason
-from turnwired.domain.generation import (
-    FinishReason,
-    ModelItem,
-    NativeItem,
-    ReasoningChunk,
-    TextChunk,
-    ToolArgumentsChunk,
-    ToolCallOpened,
-)
-from turnwired.domain.message import Content, Message, OpaqueBlock, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from turnwired.domain.generation import FinishReason, ModelItem
+from turnwired.domain.message import Message, Part, Role, Text, ToolCall, ToolResult
 from turnwired.domain.message import ToolResultStatus as Status
-from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.providers.build import provider_for
 from turnwired.providers.http_provider import HttpProvider
 from turnwired.providers.port import CallLimits, ModelRequest
@@ -139,27 +130,6 @@ async def test_the_servers_counter_counts() -> None:
     assert server.requests[0].path == "/v1/responses/input_tokens"
 
 
-def kept(items: Sequence[ModelItem]) -> list[Content]:
-    """The parts that a turn of these items has: natives right behind the part whose index they have."""
-    placed: list[tuple[int, Content]] = []
-    for item in items:
-        match item:
-            case TextChunk(index, words):
-                placed.append((index, Text(words)))
-            case ReasoningChunk(index, words):
-                placed.append((index, Reasoning(words, provider="acme")))
-            case ToolCallOpened(index, _, name):
-                placed.append((index, ToolCall("ours", ToolRef(name, name, ToolSource.LOCAL), "{}")))
-            case NativeItem(index, kind, value):
-                behind = [at for at, (known, _) in enumerate(placed) if known == index]
-                placed.insert(behind[-1] + 1 if behind else len(placed), (index, OpaqueBlock(kind, value, "acme")))
-            case ToolArgumentsChunk():
-                raise AssertionError("the call has no arguments to speak of")
-            case _:
-                pass
-    return [content for _, content in placed]
-
-
 @pytest.mark.requirement("RESP-15", "RESP-16", "RESP-28")
 async def test_a_turn_goes_back_as_it_came_with_our_own_call_id() -> None:
     answer_body = CREATED + done(0, REASONING) + done(1, SEARCH) + done(2, MESSAGE) + done(3, REASONING)
@@ -174,8 +144,9 @@ async def test_a_turn_goes_back_as_it_came_with_our_own_call_id() -> None:
         async with aclosing(responses.generate(request())) as batches:
             async for batch in batches:
                 items += batch
-        turn = Message(Role.ASSISTANT, tuple(Part(f"p{i}", part) for i, part in enumerate(kept(items))))
-        results = Message(Role.TOOL, (Part("r", ToolResult("ours", Status.OK, (Part("t", Text("17:48")),))),))
+        turn = message_of(items, "acme")
+        [ours] = [part.content.call_id for part in turn.parts if isinstance(part.content, ToolCall)]
+        results = Message(Role.TOOL, (Part("r", ToolResult(ours, Status.OK, (Part("t", Text("17:48")),))),))
         history = [USER, responses.encode_message(turn), responses.encode_message(results)]
         _, failure = await ask(responses, request(*history))
         assert failure is None
@@ -185,7 +156,7 @@ async def test_a_turn_goes_back_as_it_came_with_our_own_call_id() -> None:
     assert sent.count(REASONING.encode()) == 2
     assert [entry.get("id") or entry.get("call_id") for entry in json.loads(sent)["input"]] == [
         *(None, "rs_1", "ws_1", "msg_1", "rs_1"),
-        *("ours", "ours"),
+        *(ours, ours),
     ]
     said = json.loads(sent)["input"][3]
     assert (said["phase"], said["content"]) == ("commentary", [{"type": "output_text", "text": "I look."}])

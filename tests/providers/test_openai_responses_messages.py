@@ -140,8 +140,10 @@ def test_an_assistant_turn_is_items_in_its_own_order() -> None:
     called = {"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": '{"q": 1}'}
     assert encoded(message(Role.ASSISTANT, Reasoning("hmm"), Text("I look."), call)) == [said, called]
     assert encoded(message(Role.ASSISTANT, call, Text("I look."), Text(""))) == [called, said]
-    two = encoded(message(Role.ASSISTANT, Text("a"), PNG, Text("b")))
-    assert [piece["text"] for piece in two[0]["content"]] == ["a", "b"]
+    apart = encoded(message(Role.ASSISTANT, Text("a"), PNG, Text("b")))
+    assert [item["content"][0]["text"] for item in apart] == ["a", "b"]
+    [joined] = encoded(message(Role.ASSISTANT, Text("a"), Text("b"), own("message", "{}")))
+    assert [piece["text"] for piece in joined["content"]] == ["a", "b"]
 
 
 @pytest.mark.requirement("RESP-14")

@@ -176,7 +176,7 @@ def test_an_image_comes_as_a_file_and_its_item_stays_behind_it() -> None:
 
 
 @pytest.mark.requirement("RESP-9")
-def test_the_id_of_a_message_is_kept_when_reasoning_came_before_it_and_its_phase_always() -> None:
+def test_a_message_keeps_its_id_behind_reasoning_and_its_phase_and_its_end_always() -> None:
     content = [{"type": "output_text", "text": "x"}]
     message = {"type": "message", "id": "msg_1", "content": content}
     reasoning = finished(0, type="reasoning", id="rs_1", encrypted_content="g")
@@ -187,6 +187,8 @@ def test_the_id_of_a_message_is_kept_when_reasoning_came_before_it_and_its_phase
 
     assert envelopes(finished(0, **message)) == []
     assert envelopes(reasoning, finished(1, **message)) == [{"id": "msg_1"}]
+    two = {**message, "content": [*content, {"type": "output_text", "text": "y"}]}
+    assert envelopes(finished(0, **two)) == [{"id": "msg_1"}]
     assert envelopes(finished(0, **message, phase="commentary")) == [{"id": "msg_1", "phase": "commentary"}]
 
 

@@ -208,6 +208,12 @@ def test_a_profile_names_the_options_that_its_server_has_and_those_that_it_has_n
 
 
 @pytest.mark.requirement("RESP-24")
+def test_an_option_that_the_wire_does_not_have_is_a_mistake_of_the_configuration() -> None:
+    with pytest.raises(ConfigError, match=r"providers\.acme\.option_fields\.thinking"):
+        wire_of(profile(option_fields={"thinking": "thinking"}))
+
+
+@pytest.mark.requirement("RESP-24")
 def test_effort_and_thinking_are_refused_where_the_server_does_not_reason() -> None:
     of = profile(reasoning_effort_field="")
     fields = {"reasoning_effort": "low", **options(thinking=Thinking(ThinkingMode.ENABLED))}

@@ -12,7 +12,7 @@ from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
 from turnwired.providers import openai_responses_messages as messages
 from turnwired.providers.openai_responses_parser import ResponsesParser
-from turnwired.providers.openai_responses_request import counted, encode_body, encode_count, violations
+from turnwired.providers.openai_responses_request import OPTIONS, counted, encode_body, encode_count, violations
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile, ToolCalling
 from turnwired.providers.wire import CountCall, WireCall
@@ -25,11 +25,16 @@ class OpenAIResponses:
     """A WireFormat for the Responses API."""
 
     def __init__(self, profile: Profile) -> None:
-        """Raises ConfigError for a tool-calling mode that this wire does not have."""
+        """Raises ConfigError for a tool-calling mode or an option that this wire does not have."""
         if profile.tool_calling is not ToolCalling.NATIVE:
             raise ConfigError(
                 f"providers.{profile.name}.tool_calling: {profile.wire} has native tool calls only; "
                 "use a profile of the wire openai.chat."
+            )
+        if unknown := sorted(profile.option_fields.keys() - OPTIONS):
+            raise ConfigError(
+                f"providers.{profile.name}.option_fields.{unknown[0]}: {profile.wire} has no such option; "
+                f"known are {', '.join(OPTIONS)}."
             )
         self._profile = profile
         self._path = profile.path or PATH

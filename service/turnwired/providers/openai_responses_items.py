@@ -20,7 +20,7 @@ from turnwired.providers.openai_responses_fields import image_of, list_of, text_
 MAX_ITEMS = 4096
 MAX_PARTS = 4096
 ENVELOPE = "message"
-"""Kind of the native item that keeps what a message has beside its content: its id and its phase."""
+"""Kind of the native item that keeps what a message has beside its content, its id and its phase, and where it ends."""
 CITATIONS = "annotations"
 """Kind of the native item that keeps what a text refers to."""
 REASONING = "reasoning"
@@ -279,7 +279,7 @@ class ItemTracker:
             if (cited := part.get("annotations")) and (Channel.TEXT, sub) in item.parts:
                 self._batch.add(NativeItem(item.parts[Channel.TEXT, sub], CITATIONS, dumps(cited)))
         envelope = {name: raw[name] for name in ("id", "phase") if isinstance(raw.get(name), str)}
-        if item.last >= 0 and envelope and (self._reasoned or "phase" in envelope):
+        if item.last >= 0 and (len(item.parts) > 1 or (envelope and (self._reasoned or "phase" in envelope))):
             self._batch.add(NativeItem(item.last, ENVELOPE, dumps(envelope)))
 
     def _reasoning(self, index: int, raw: dict[str, Any]) -> None:

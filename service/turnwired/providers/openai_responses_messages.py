@@ -223,17 +223,18 @@ class _Assistant:
             self._paired = False
 
     def _end_message(self, envelope: dict[str, Any] | None = None) -> None:
-        """Put the texts so far into a message. Its id and the reasoning before it refer to each other: both or none."""
-        if not self._texts:
-            return
-        content = [{"type": "output_text", "text": text} for text in self._texts]
-        self._texts = []
-        item: dict[str, Any] = {"type": "message", "role": "assistant", "content": content}
-        if envelope:
+        """Put the texts so far into messages: into one where it is known that they were one.
+
+        A message's id and the reasoning before it refer to each other: both go back or none.
+        """
+        texts, self._texts = self._texts, []
+        if envelope is None:
+            for text in texts:
+                self._add(_json(_message_of([text])))
+        elif texts:
             reasoned = self._reasoned or bool(self._reasoning)
             kept = ("id", "phase") if reasoned and self._paired else ("phase",)
-            item |= {name: envelope[name] for name in kept if name in envelope}
-        self._add(_json(item))
+            self._add(_json(_message_of(texts) | {name: envelope[name] for name in kept if name in envelope}))
 
     def _add(self, item: bytes) -> None:
         if self._reasoning:
@@ -241,6 +242,11 @@ class _Assistant:
             self._reasoning = []
             self._reasoned = True
         self._items.append(item)
+
+
+def _message_of(texts: Sequence[str]) -> dict[str, Any]:
+    content = [{"type": "output_text", "text": text} for text in texts]
+    return {"type": "message", "role": "assistant", "content": content}
 
 
 def _answered(message: Message, provider: str) -> frozenset[str]:

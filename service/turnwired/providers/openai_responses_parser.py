@@ -223,7 +223,7 @@ class ResponsesParser:
             if not status or status in _UNFINISHED:  # the event's own word is the newer one
                 status = _ENDS[kind]
             self._response(response, status, lambda: _decode_response(data).response)
-        elif kind == "error" or (value.get("error") and not kind.startswith("response.")):
+        elif kind in {"error", "response.error"} or (value.get("error") and not kind.startswith("response.")):
             self._fail(wire_error(value, self._status))
         elif "response" in value:
             self._identify(dict_of(value["response"]))

@@ -40,7 +40,8 @@ RESERVED = frozenset(
         "prompt",
     }
 )
-_OPTIONS = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed", "stop_sequences")
+OPTIONS = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed", "stop_sequences")
+"""Options that a profile may name a field for; thinking is told by the effort."""
 _OPTION_FIELDS = {"temperature": "temperature", "top_p": "top_p"}
 _OPTIONS_PATH = "turn.model.options"
 _NONE = "none"
@@ -188,7 +189,7 @@ def _tool_choice(request: ModelRequest) -> str | dict[str, Any] | None:
 
 
 def _options(options: GenerationOptions) -> Iterator[tuple[str, object]]:
-    for name in _OPTIONS:
+    for name in OPTIONS:
         value: object = getattr(options, name)
         if value is not None and value != ():
             yield name, value
