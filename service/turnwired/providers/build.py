@@ -11,6 +11,7 @@ from turnwired.providers.anthropic_messages import AnthropicMessages
 from turnwired.providers.credentials import Credentials
 from turnwired.providers.http_provider import HttpProvider
 from turnwired.providers.openai_chat import OpenAIChat
+from turnwired.providers.openai_responses import OpenAIResponses
 from turnwired.providers.port import ModelProvider
 from turnwired.providers.profiles import Profile, Wire, shipped, with_overrides
 from turnwired.providers.transport import HttpTransport
@@ -69,7 +70,7 @@ def wire_of(profile: Profile) -> WireFormat:
     match profile.wire:
         case Wire.OPENAI_CHAT:
             return OpenAIChat(profile)
+        case Wire.OPENAI_RESPONSES:
+            return OpenAIResponses(profile)
         case Wire.ANTHROPIC_MESSAGES:
             return AnthropicMessages(profile)
-        case Wire.OPENAI_RESPONSES:
-            raise ConfigError(f"providers.{profile.name}.wire: {profile.wire} is not there yet.")
