@@ -116,9 +116,7 @@ async def chunks(base_url: str, size: Size) -> list[Row]:
                 request = ModelRequest(model, [provider.encode_message(_user("hello"))], limits=LIMITS)
                 body = orjson.dumps({"model": model, "stream": True})
                 calls = ours(provider, request), bare(client, base_url.removesuffix("/v1") + PATHS[wire], body)
-                found: list[tuple[float, float]] = []
-                for _ in range(size.rounds + 1):
-                    found.append((await _cost(calls[0], size.deltas), await _cost(calls[1], size.deltas)))
+                found = [[await _cost(call, size.deltas) for call in calls] for _ in range(size.rounds + 1)]
                 mine, floor = (statistics.median(column) for column in zip(*found[1:] or found, strict=True))
                 note = f"{mine / floor:.2f} times bare httpx2 and orjson, {floor:.2f}"
                 rows.append({"name": f"{wire}, a chunk, {words}", "value": mine, "unit": "us", "note": note})
