@@ -197,12 +197,7 @@ MUTANTS = (
     Mutant("one attempt too many", "retry", "if attempt >= bounds.max_attempts:", "if attempt > bounds.max_attempts:"),
     Mutant("tried again after output", "machine", "renewed = self._answer.produced", "renewed = False"),
     Mutant("a long Retry-After is waited for", "retry", "failure.retry_after > LONGEST_RETRY_AFTER", "False"),
-    Mutant(
-        "Retry-After is ignored",
-        "retry",
-        "max(backoff * (1.0 - share), (failure.retry_after or 0.0) * (1.0 + share))",
-        "backoff",
-    ),
+    Mutant("Retry-After is ignored", "retry", "(failure.retry_after or 0.0)", "0.0"),
     Mutant("permanent failures are tried again", "retry", " or failure.reason in _PERMANENT", ""),
     Mutant("rejected credentials are final", "retry", "Again(0, renew=True) if renewable else GiveUp", "GiveUp"),
     Mutant(
