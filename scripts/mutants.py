@@ -220,7 +220,10 @@ MUTANTS = (
     Mutant("waits beyond the run's end", "retry", "if left is not None and delay >= left:", "if False:"),
     Mutant("waits to the very end of the run", "retry", "delay >= left", "delay > left"),
     Mutant(
-        "usage of failed attempts is lost", "machine", "cost = self._ledger.charge(usage, spent=False)", "cost = None"
+        "usage of failed attempts is lost",
+        "machine",
+        "self._ledger.charge(usage, fact.duration_ns, spent=False)",
+        "None",
     ),
     Mutant("unknown usage is free", "ledger", "if spent or usage is not None:", "if usage is not None:"),
     # --- recovery

@@ -254,7 +254,7 @@ class TurnMachine:
             self._after_cut_answer(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
             return True
         usage = self._answer.usage
-        cost = self._ledger.charge(usage, spent=False)
+        cost = self._ledger.charge(usage, fact.duration_ns, spent=False)
         out.emit(IterationRetryScheduled(self.attempt, next_step.delay_ns, failure, usage or Usage(), cost))
         if next_step.renew:
             self._renewed = True
@@ -287,7 +287,7 @@ class TurnMachine:
         out.emit_all(answer.finish(complete=reason in ending.COMPLETE))
         # A call that was refused before its first byte cost nothing; one that was under way may have.
         under_way = self.state is TurnState.CALLING_MODEL and reason is not FinishReason.ERROR
-        cost = self._ledger.charge(usage, spent=answer.produced or under_way)
+        cost = self._ledger.charge(usage, duration_ns, spent=answer.produced or under_way)
         out.emit(
             IterationFinished(
                 reason, provider_reason, usage or Usage(), cost, duration_ns, time_to_first_token_ns, failure
