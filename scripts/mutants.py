@@ -225,7 +225,7 @@ MUTANTS = (
         "self._ledger.charge(usage, fact.duration_ns, spent=False)",
         "None",
     ),
-    Mutant("unknown usage is free", "ledger", "if spent or usage is not None:", "if usage is not None:"),
+    Mutant("unknown usage is free", "ledger", "elif not spent:", "else:"),
     # --- recovery
     Mutant("recovery says that running tools did not run", "recovery", "if call.executing:", "if False:"),
     Mutant("recovery forgets the open part", "recovery", "closing.append(PartFinished(part))", "pass"),

@@ -46,7 +46,7 @@ def test_a_second_rejection_ends_the_run_and_says_that_the_credentials_were_rene
     assert run.outcome.kind is OutcomeKind.ERRORED
     assert run.outcome.failure is not None
     assert run.outcome.failure.reason is Reason.PROVIDER_AUTH_FAILED
-    assert run.outcome.failure.message.endswith("They were read anew, and rejected again.")
+    assert run.outcome.failure.message.endswith("The credentials were read anew, and rejected again.")
     assert len(calls(run)) == 2
 
 

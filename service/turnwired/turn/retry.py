@@ -67,7 +67,7 @@ def after(bounds: Bounds, attempt: Attempt) -> Again | GiveUp:
     failure = attempt.failure
     if failure.reason is Reason.PROVIDER_AUTH_FAILED:
         if attempt.renewed:
-            return GiveUp("They were read anew, and rejected again.")
+            return GiveUp("The credentials were read anew, and rejected again.")
         renewable = not attempt.produced and attempt.number < bounds.max_attempts
         return Again(0, renew=True) if renewable else GiveUp("")
     why = _why_not(bounds, attempt.number, failure, produced=attempt.produced)
