@@ -128,11 +128,18 @@ class AzureSource:
         return DefaultAzureCredential(process_timeout=int(REQUEST_SECONDS), **limits)
 
     def _failure(self, error: Exception) -> ProviderError:
-        from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError, ServiceResponseError
+        from azure.core.exceptions import (
+            AzureError,
+            ClientAuthenticationError,
+            ServiceRequestError,
+            ServiceResponseError,
+        )
         from azure.identity import CredentialUnavailableError
 
         code = found.group() if (found := _ENTRA_CODE.search(str(error))) else ""
         shown = f" ({code})" if code else ""
+        if isinstance(error, ClientAuthenticationError) and isinstance(error.__cause__, AzureError | OSError):
+            error = error.__cause__  # the library calls everything that happens a rejection
         match error:
             case CredentialUnavailableError() | ValueError():
                 reason, retryable = Reason.PROVIDER_NOT_CONFIGURED, False

@@ -62,10 +62,13 @@ class GoogleSource:
         )
 
     def fetch(self) -> Token:
-        """A new token. The credentials are read anew, so that a file that was replaced counts."""
+        """A new token. The credentials are read anew, so that a file that was replaced counts.
+
+        The library reads the variables of the process; ``environ`` only tells beforehand whether it may find something.
+        """
         quiet(("google.auth", "google.oauth2", "urllib3", "requests"))
         try:
-            from google.auth import default, load_credentials_from_file
+            from google.auth import default
             from google.auth.exceptions import GoogleAuthError
             from google.auth.transport.requests import Request
         except ImportError:
@@ -75,11 +78,7 @@ class GoogleSource:
         scopes = [self._options.get("scope") or SCOPE]
         request: Any = functools.partial(Request(), timeout=int(REQUEST_SECONDS))
         try:
-            if file := self._environ.get(_FILE, "").strip():
-                load: Any = load_credentials_from_file  # has no types
-                credentials, _ = load(file, scopes=scopes, request=request)
-            else:
-                credentials, _ = default(scopes=scopes, request=request)
+            credentials, _ = default(scopes=scopes, request=request)
             credentials.refresh(request)
         except (GoogleAuthError, ValueError, OSError) as error:
             raise self._failure(error) from None

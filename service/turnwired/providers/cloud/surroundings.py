@@ -61,11 +61,11 @@ def made_by(*words: str, directory: Path | None = None) -> bool:
 
 
 def quiet(loggers: Iterable[str]) -> None:
-    """Keep libraries from logging below WARNING: some write signed headers and answers of token servers then.
+    """Silence libraries: some log signed headers and, as warnings, what token servers say. Failures tell enough.
 
     A level that was set for such a logger by name is raised as well: no secret is logged, also while debugging.
     """
     for name in loggers:
         logger = logging.getLogger(name)
-        if logger.level < logging.WARNING:
-            logger.setLevel(logging.WARNING)
+        if logger.level < logging.CRITICAL:
+            logger.setLevel(logging.CRITICAL)
