@@ -32,8 +32,8 @@ _ELSEWHERE = (
     ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
     ("AWS_CONTAINER_CREDENTIALS_FULL_URI",),
 )
-_UNSIGNED = frozenset({"connection", "traceparent", "tracestate", "baggage", "content-length", "host"})
-"""Headers that somebody on the way may change, and those that the client makes from the rest."""
+_UNSIGNED = frozenset({"connection", "traceparent", "tracestate", "baggage"})
+"""Headers that somebody on the way may change."""
 _INSTALL = "signs in to AWS, for which a library is missing: pip install 'turnwired[cloud-aws]'"
 
 
