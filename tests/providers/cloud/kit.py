@@ -35,7 +35,8 @@ def lonely(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 def profile(sign_in: SignIn, **fields: Any) -> Profile:
     """A profile of the chat wire that signs in to a cloud."""
     values: dict[str, Any] = {"name": "cloudy", "wire": Wire.OPENAI_CHAT, "telemetry_name": "cloudy"}
-    return Profile(**(values | {"sign_in": sign_in} | fields))
+    values |= {"sign_in": sign_in, **fields}
+    return Profile(**values)
 
 
 def outgoing(url: str = "https://model.example/v1/chat", body: bytes = b"{}", **headers: str) -> Outgoing:

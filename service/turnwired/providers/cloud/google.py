@@ -78,7 +78,7 @@ class GoogleSource:
         scopes = [self._options.get("scope") or SCOPE]
         request: Any = functools.partial(Request(), timeout=int(REQUEST_SECONDS))
         try:
-            credentials, _ = default(scopes=scopes, request=request)
+            credentials: Any = default(scopes=scopes, request=request)[0]  # most of it has no types
             credentials.refresh(request)
         except (GoogleAuthError, ValueError, OSError) as error:
             raise self._failure(error) from None
