@@ -61,7 +61,11 @@ def distributions_of(module: str) -> set[str]:
     if top in sys.stdlib_module_names or top in OURS:
         return set()
     if top == "google":  # a namespace that several share
+        if module.startswith("google.auth"):
+            return {"google-auth"}
         return {"grpcio-status"} if module.startswith("google.rpc") else {"protobuf"}
+    if top == "azure":  # a namespace too
+        return {"azure-identity"}
     if module.startswith("opentelemetry"):
         exporter = module.startswith("opentelemetry.exporter")
         return {"opentelemetry-exporter-otlp-proto-grpc" if exporter else "opentelemetry-sdk"}

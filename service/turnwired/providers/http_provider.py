@@ -171,4 +171,4 @@ class HttpProvider:
         return f"Provider {self._profile.name} has no valid address: put an http or https URL into {where}."
 
     def _no_key(self) -> str:
-        return f"Provider {self._profile.name} has no key: put it into {self._credentials.hint}."
+        return f"Provider {self._profile.name} {self._credentials.lack}."

@@ -47,7 +47,10 @@ class ModelEnded:
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """A model call failed. ``jitter`` is a random number in [0, 1) drawn by the driver, for the retry delay."""
+    """A model call failed. ``jitter`` is a random number in [0, 1) drawn by the driver, for the retry delay.
+
+    ``remaining_ns``: how long the run may still go on, negative when it is late already; None: without limit.
+    """
 
     iteration: int
     attempt: int
@@ -55,6 +58,7 @@ class ModelFailed:
     jitter: float = 0.0
     duration_ns: int = 0
     time_to_first_token_ns: int | None = None
+    remaining_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class TurnMachine:
         self._ledger = Ledger(setup.price)
         self._calls_settled = 0
         self._calls_counted = 0
-        self._limit_reported = False
+        self._limit_reported = self._renewed = False
 
     @property
     def executing(self) -> tuple[str, ...]:
@@ -152,6 +152,7 @@ class TurnMachine:
     def _next_iteration(self, out: Out) -> None:
         self.iteration += 1
         self.attempt = 0
+        self._renewed = False
         self._batch = None
         self._transcript.begin_turn()
         out.iteration = self.iteration
@@ -159,13 +160,13 @@ class TurnMachine:
         out.emit(IterationStarted(IterationKind.STEP, self.setup.model, max_output_tokens=limit))
         self._call_model(out)
 
-    def _call_model(self, out: Out) -> None:
+    def _call_model(self, out: Out, *, renew: bool = False) -> None:
         self.attempt += 1
         self._answer = self._new_answer()
         self.state = TurnState.CALLING_MODEL
         append = self._transcript.fresh()
         limit = self.setup.bounds.max_output_tokens
-        out.do(CallModel(self.iteration, self.attempt, IterationKind.STEP, append, max_output_tokens=limit))
+        out.do(CallModel(self.iteration, self.attempt, IterationKind.STEP, append, True, limit, renew))
 
     def _new_answer(self) -> Answer:
         return Answer(self._ids, self.setup.tools)
@@ -238,10 +239,11 @@ class TurnMachine:
         if not self._is_current(fact.iteration, fact.attempt):
             return False
         failure = replace(fact.failure, iteration=self.iteration)
-        bounds = self.setup.bounds
-        reason = retry.why_not(bounds, self.attempt, failure, produced=self._answer.produced)
-        if reason is not None:
-            failure = replace(failure, message=f"{failure.message} {reason}".rstrip())
+        produced, renewed = self._answer.produced, self._renewed
+        attempt = retry.Attempt(self.attempt, failure, produced, renewed, fact.jitter, fact.remaining_ns)
+        next_step = retry.after(self.setup.bounds, attempt)
+        if isinstance(next_step, retry.GiveUp):
+            failure = replace(failure, message=f"{failure.message} {next_step.why}".rstrip())
             self._close_iteration(
                 out,
                 FinishReason.ERROR,
@@ -251,13 +253,16 @@ class TurnMachine:
             )
             self._after_cut_answer(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
             return True
-        delay = retry.delay_ns(bounds, self.attempt, failure, fact.jitter)
         usage = self._answer.usage
         cost = self._ledger.charge(usage, fact.duration_ns, spent=False)
-        out.emit(IterationRetryScheduled(self.attempt, delay, failure, usage or Usage(), cost))
-        self._answer = self._new_answer()
-        self.state = TurnState.WAITING_TO_RETRY
-        out.do(Wait(self.iteration, self.attempt + 1, delay))
+        out.emit(IterationRetryScheduled(self.attempt, next_step.delay_ns, failure, usage or Usage(), cost))
+        if next_step.renew:
+            self._renewed = True
+            self._call_model(out, renew=True)
+        else:
+            self._answer = self._new_answer()
+            self.state = TurnState.WAITING_TO_RETRY
+            out.do(Wait(self.iteration, self.attempt + 1, next_step.delay_ns))
         return True
 
     def _retry_due(self, iteration: int, attempt: int, out: Out) -> bool:
