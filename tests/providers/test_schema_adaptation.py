@@ -24,7 +24,9 @@ def changed(schema: Any, *adaptations: To) -> Any:
 
 def accepts(schema: Any, value: object) -> bool:
     """Whether a value conforms; ``nullable`` is read as OpenAPI 3.0 means it."""
-    return jsonschema_rs.validator_for(standard(schema)).is_valid(value)
+    definitions = {name: standard(below) for name, below in schema.get("$defs", {}).items()}
+    body = standard({key: below for key, below in schema.items() if key != "$defs"})
+    return jsonschema_rs.validator_for({**body, "$defs": definitions}).is_valid(value)
 
 
 def standard(schema: Any) -> Any:
