@@ -124,6 +124,7 @@ class Profile:
     ``structured_output``, ``prompt_cache``, ``usage``: see the types. ``schema_adaptations``: what its schemas lack.
     ``option_fields``: name of a GenerationOptions field -> name on the wire, where that is not the wire's own; empty:
     it cannot be told. ``done_marker``: a stream ends with ``[DONE]``. ``token_counter``: it counts input tokens.
+    ``tokenizer``: name of the encoding that stands in for it, such as ``o200k_base``.
     ``reasoning_fields``: where reasoning is in a delta, first come. ``model_limits``: the first row that matches.
     """
 
@@ -162,6 +163,7 @@ class Profile:
     usage: UsageArrival = UsageArrival.AFTER_FINISH
     done_marker: bool = True
     token_counter: bool = False
+    tokenizer: str = ""
     schema_adaptations: frozenset[SchemaAdaptation] = frozenset()
     option_fields: Mapping[str, str] = field(default_factory=dict[str, str])
     model_limits: tuple[ModelLimitRow, ...] = ()
