@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from turnwired.domain.errors import FieldViolation
+from turnwired.domain.errors import ConfigError, FieldViolation
 from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
 from turnwired.providers import openai_chat_json as json_mode
@@ -16,6 +16,7 @@ from turnwired.providers import openai_chat_messages as messages
 from turnwired.providers.openai_chat_fields import answer_form
 from turnwired.providers.openai_chat_parser import ChatParser
 from turnwired.providers.openai_chat_request import ChatRequests
+from turnwired.providers.openai_chat_usual import usual_decoders
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile, ToolCalling
 from turnwired.providers.wire import CountCall, WireCall
@@ -33,6 +34,10 @@ class OpenAIChat:
         self._json_mode = profile.tool_calling is ToolCalling.JSON_SCHEMA
         self._requests = ChatRequests(profile)
         form = answer_form(profile)
+        try:
+            usual_decoders(form.reasoning_fields)
+        except ValueError as error:
+            raise ConfigError(f"providers.{profile.name}.reasoning_fields: {error}.") from None
         self._parser = partial(json_mode.JsonToolParser if self._json_mode else ChatParser, form=form)
         self._raw_parser = partial(json_mode.JsonToolParser, form=form, raw_answer=True)
 

@@ -148,6 +148,8 @@ class ChatParser:
                 self._body += data
         except ProviderError as error:
             self._break(error)
+        except RecursionError:
+            self._break(protocol_error("The provider sent JSON that is nested too deeply."))
 
     def finish(self) -> list[ModelItem]:
         """The items that the end of the body completes."""
@@ -158,10 +160,12 @@ class ChatParser:
                 self._whole(bytes(self._body))
             else:
                 self._events(self._sse.flush(), at_end=True)
+            if not self.ended:
+                self._end()
         except ProviderError as error:
             self._break(error)
-        if not self.ended:
-            self._end()
+        except RecursionError:
+            self._break(protocol_error("The provider sent JSON that is nested too deeply."))
         return self._batch.take()
 
     def _events(self, events: list[Event], *, at_end: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from turnwired.domain.errors import FieldViolation
+from turnwired.domain.errors import ConfigError, FieldViolation
 from turnwired.domain.failure import Reason
 from turnwired.domain.model import OutputFormat
 from turnwired.domain.tool import ToolChoiceMode
@@ -52,6 +52,8 @@ class ChatRequests:
         self._profile = profile
         self._places = option_places(profile)
         self._by_schema = profile.tool_calling is ToolCalling.JSON_SCHEMA
+        if profile.prompt_cache is PromptCache.BREAKPOINTS:
+            raise ConfigError(f"providers.{profile.name}.prompt_cache: chat completions know key or none.")
         self._reserved = _RESERVED | {profile.output_tokens_field.partition(".")[0]}
 
     def violations(self, request: ModelRequest) -> list[FieldViolation]:

@@ -60,9 +60,11 @@ Decode = Callable[[bytes], UsualChunk]
 
 @lru_cache(maxsize=64)
 def usual_decoders(reasoning_fields: tuple[str, ...]) -> tuple[Decode, Decode]:
-    """Decoders for the chunks of a stream that did not name itself yet, and for those after."""
-    # A name with NUL is in no chunk.
-    names = dict(zip(("first", "second"), (*reasoning_fields, "\0first", "\0second"), strict=False))
+    """Decoders for the chunks of a stream that did not name itself yet, and for those after.
+
+    Raises ValueError for names that cannot be those of fields, or are those of others.
+    """
+    names = dict(zip(("first", "second"), (*reasoning_fields, "(no field)", "(none)"), strict=False))
     others = reasoning_fields[2:]
     rest = {f"other{i}": name for i, name in enumerate(others)}
     delta = msgspec.defstruct(
