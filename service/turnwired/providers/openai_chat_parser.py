@@ -169,33 +169,39 @@ class ChatParser:
         return self._batch.take()
 
     def _events(self, events: list[Event], *, at_end: bool = False) -> None:
+        # The loop that every chunk of every answer goes through: what is not needed for each is in _usual_end.
+        text, decode = self._batch.text, self._decode
         for name, data in events:
             try:
-                chunk = self._decode(data)
+                chunk = decode(data)
             except (msgspec.DecodeError, RecursionError):
                 self._event(name, data, at_end=at_end)
+                decode = self._decode
             else:
-                self._usual(chunk)
-            if not self._form.done_marker and self._finish is not None and self._all_came():
+                if not self._identified:
+                    self._identify(chunk.id, chunk.model)
+                    decode = self._decode
+                for choice in chunk.choices:
+                    delta = choice.delta
+                    if reasoning := delta.first or delta.second:
+                        text(PartKind.REASONING, reasoning)
+                    if delta.content:
+                        text(PartKind.TEXT, delta.content)
+                    if delta.tool_calls is not None:
+                        for call in delta.tool_calls:
+                            self._calls.more(call.index, call.function.arguments)
+                    if choice.finish_reason:
+                        self._finish = choice.finish_reason
+                if self._finish is None and chunk.usage is None:
+                    continue
+                self._usual_end(chunk)
+            if self._finish is not None and not self._form.done_marker and self._all_came():
                 self._end()
             if self.ended:
                 return
 
-    def _usual(self, chunk: UsualChunk) -> None:
-        """A chunk in the usual form: what ``_object`` makes of it, at less cost."""
-        if not self._identified:
-            self._identify(chunk.id, chunk.model)
-        for choice in chunk.choices:
-            delta = choice.delta
-            if reasoning := delta.first or delta.second:
-                self._batch.text(PartKind.REASONING, reasoning)
-            if delta.content:
-                self._batch.text(PartKind.TEXT, delta.content)
-            if delta.tool_calls is not None:
-                for call in delta.tool_calls:
-                    self._calls.more(call.index, call.function.arguments)
-            if choice.finish_reason:
-                self._finish = choice.finish_reason
+    def _usual_end(self, chunk: UsualChunk) -> None:
+        """What remains of a chunk with a finish reason or usage."""
         if chunk.usage is not None:
             self._usage(chunk.usage)
         if self._finish == "error":
