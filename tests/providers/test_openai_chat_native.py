@@ -216,6 +216,22 @@ def test_reasoning_goes_back_in_the_form_of_the_profile(field: str, expected: di
     assert sent([Reasoning("x"), Text("a")], other) == {"role": "assistant", "content": "a"}
 
 
+@pytest.mark.requirement("CHAT-6", "CHAT-8")
+def test_what_is_wanted_back_goes_back_also_where_calls_are_made_by_schema() -> None:
+    parts: list[Content] = [
+        Reasoning("x", provider="acme"),
+        ToolCall("c", REF, "{}"),
+        OpaqueBlock("reasoning_details", '[{"type":"t"}]', "acme"),
+    ]
+    to = profile(tool_calling=ToolCalling.JSON_SCHEMA, reasoning_echo_field="reasoning")
+    assert sent(parts, to) == {
+        "role": "assistant",
+        "content": '{"tool": "look_up", "arguments": {}}',
+        "reasoning": "x",
+        "reasoning_details": [{"type": "t"}],
+    }
+
+
 @pytest.mark.requirement("CHAT-9")
 @given(
     contents=st.lists(

@@ -231,6 +231,19 @@ def test_a_schema_that_is_not_enforced_is_explained_in_the_one_system_message(
 
 
 @pytest.mark.requirement("CHAT-14")
+@pytest.mark.parametrize("first", ["system", "user"])
+def test_messages_that_follow_the_system_message_stay_as_they_are(first: str) -> None:
+    chat = wire(structured_output=StructuredOutput.PROMPT)
+    example = b'{"role":"assistant","content":null,"tool_calls":[]}'
+    head = chat.encode_system(["a"], []) if first == "system" else b'{"role":"user","content":"x"}'
+    call = chat.call(request(system=head + b"," + example, output_format=CITY))
+    assert example in call.body
+    messages = json.loads(call.body)["messages"]
+    assert [message["role"] for message in messages][:2] == ["system", "assistant" if first == "system" else "user"]
+    assert SCHEMA in messages[0]["content"]
+
+
+@pytest.mark.requirement("CHAT-14")
 @pytest.mark.parametrize("way", [StructuredOutput.JSON_SCHEMA, StructuredOutput.JSON_OBJECT])
 def test_a_server_that_cannot_enforce_a_schema_beside_tools_is_told_it_until_they_are_gone(
     way: StructuredOutput,

@@ -7,6 +7,7 @@ empty; the arguments are an object.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from turnwired.providers.batch import BatchBuilder
 from turnwired.providers.errors import protocol_error
 from turnwired.providers.openai_chat_fields import dumps
 from turnwired.providers.openai_chat_native import CALL_EXTRA, joined
+from turnwired.providers.openai_chat_usual import UsualCall
 
 MAX_CALLS = 1024
 _NO_ID = ("", "null")
@@ -54,15 +56,17 @@ class CallTracker:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def more(self, index: int, arguments: str) -> None:
+    def more(self, usual: Iterable[UsualCall]) -> None:
         """Take arguments that came with an index and nothing else."""
-        call = self._by_index.get(index)
-        if call is not None and call.opened and arguments:
-            self._latest = call
-            call.fragments.append(arguments)
-            self._batch.arguments(call.part, arguments)
-        else:
-            self._take(index, "", "", arguments)
+        for fragment in usual:
+            index, arguments = fragment.index, fragment.function.arguments
+            call = self._by_index.get(index)
+            if call is not None and call.opened and arguments:
+                self._latest = call
+                call.fragments.append(arguments)
+                self._batch.arguments(call.part, arguments)
+            else:
+                self._take(index, "", "", arguments)
 
     def fragment(self, raw: dict[str, Any]) -> None:
         """Take one entry of ``tool_calls``."""

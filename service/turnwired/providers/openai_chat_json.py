@@ -52,7 +52,7 @@ def encode_message(message: Message, profile: Profile) -> bytes:
         case Role.SYSTEM | Role.USER:
             return native.encode_message(message, profile)
         case Role.ASSISTANT:
-            return _assistant(message)
+            return _assistant(message, profile)
         case Role.TOOL:
             return _tool_results(message)
 
@@ -70,7 +70,7 @@ def turn_format(request: ModelRequest, profile: Profile) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": named}
 
 
-def _assistant(message: Message) -> bytes:
+def _assistant(message: Message, profile: Profile) -> bytes:
     turns: list[str] = []
     texts: list[str] = []
     for part in message.parts:
@@ -81,7 +81,9 @@ def _assistant(message: Message) -> bytes:
             texts.append(text)
     if texts:
         turns.insert(0, answer_text("".join(texts)))
-    return msgspec.json.encode({"role": "assistant", "content": "\n".join(turns)}) if turns else b""
+    if not turns:
+        return b""
+    return msgspec.json.encode({"role": "assistant", "content": "\n".join(turns), **native.echoed(message, profile)})
 
 
 def _tool_results(message: Message) -> bytes:

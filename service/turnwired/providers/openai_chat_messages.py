@@ -205,6 +205,13 @@ class _Turn:
         elif kind == MESSAGE_EXTRA:
             self._natives["extra_content"] = value
 
+    def echoed(self) -> dict[str, Any]:
+        """What the provider wants back beside the content and the calls."""
+        echo = self._profile.reasoning_echo_field
+        if not echo or echo == _THINKING_PARTS or not self._reasoning:
+            return dict(self._natives)
+        return {echo: "".join(self._reasoning), **self._natives}
+
     def encoded(self) -> bytes:
         """The message; b"" for one that says nothing."""
         said = [piece for piece in self._content if piece["type"] == "text"]
@@ -216,15 +223,21 @@ class _Turn:
             said = self._content[-1:]
         text = "".join(piece["text"] for piece in said)
         encoded: dict[str, Any] = {"role": "assistant", "content": text or None}
-        echo = self._profile.reasoning_echo_field
-        if echo == _THINKING_PARTS and self._reasoning:
+        if self._profile.reasoning_echo_field == _THINKING_PARTS and self._reasoning:
             encoded["content"] = self._content
-        elif echo and self._reasoning:
-            encoded[echo] = "".join(self._reasoning)
-        encoded |= self._natives
+        encoded |= self.echoed()
         if self._calls:
             encoded["tool_calls"] = self._calls
         return _json(encoded)
+
+
+def echoed(message: Message, profile: Profile) -> dict[str, Any]:
+    """What of an assistant's turn goes back to its provider beside what it said."""
+    turn = _Turn(profile)
+    for part in message.parts:
+        if isinstance(part.content, Reasoning | OpaqueBlock):
+            turn.add(part, None)
+    return turn.echoed()
 
 
 def _assistant(message: Message, profile: Profile) -> bytes:

@@ -188,15 +188,12 @@ class ChatParser:
                     if delta.content:
                         text(PartKind.TEXT, delta.content)
                     if delta.tool_calls is not None:
-                        for call in delta.tool_calls:
-                            self._calls.more(call.index, call.function.arguments)
+                        self._calls.more(delta.tool_calls)
                     if choice.finish_reason:
                         self._finish = choice.finish_reason
                 if self._finish is None and chunk.usage is None:
                     continue
                 self._usual_end(chunk)
-            if self._finish is not None and not self._form.done_marker and self._all_came():
-                self._end()
             if self.ended:
                 return
 
@@ -206,6 +203,8 @@ class ChatParser:
             self._usage(chunk.usage)
         if self._finish == "error":
             self._fail(WireError(self._status, type="api_error"))
+        elif not self._form.done_marker and self._finish is not None and self._all_came():
+            self._end()
 
     def _all_came(self) -> bool:
         """Whether nothing is still to come after the finish reason, for servers that do not say so."""
@@ -269,6 +268,8 @@ class ChatParser:
             self._fail(wire_error(value, self._status))
         elif self._finish == "error":
             self._fail(WireError(self._status, type="api_error"))
+        elif not self._form.done_marker and self._finish is not None and self._all_came():
+            self._end()
 
     def _choice(self, choice: dict[str, Any]) -> None:
         # Perplexity sends both in streams and in whole bodies; only the one that belongs there is filled.

@@ -38,6 +38,7 @@ _RESERVED = frozenset(
         "parallel_tool_calls",
     }
 )
+_SYSTEM = b'{"role":"system","content":"'
 _OPTIONS = "turn.model.provider_options_json"
 _CHOICE = "turn.tools.choice"
 _EFFORT = "turn.policy.output.reasoning_effort"
@@ -160,11 +161,16 @@ def output_instruction(wanted: OutputFormat, *, tools: bool) -> str:
 def with_instruction(system: bytes, instruction: str) -> bytes:
     """The encoded system message with a paragraph at its end; a message of its own where there is none.
 
-    The message is one that this wire encoded, so that its content is its last member and a string.
+    Messages that follow it stay as they are. The system message is one that this wire encoded: its content is its last
+    member and a string.
     """
-    if not system:
-        return msgspec.json.encode({"role": "system", "content": instruction})
-    return system[:-2] + msgspec.json.encode(f"\n\n{instruction}")[1:] + b"}"
+    pieces = msgspec.json.decode(b"[" + system + b"]", type=list[msgspec.Raw])
+    first, rest = (bytes(pieces[0]), pieces[1:]) if pieces else (b"", [])
+    if first.startswith(_SYSTEM):
+        first = first[:-2] + msgspec.json.encode(f"\n\n{instruction}")[1:] + b"}"
+    else:
+        first, rest = msgspec.json.encode({"role": "system", "content": instruction}), pieces
+    return b",".join([first, *map(bytes, rest)])
 
 
 def _joined_body(model: str, pieces: Sequence[bytes], fields: dict[str, Any]) -> bytes:
