@@ -1,4 +1,4 @@
-"""The chat wire against the real server of llama.cpp, when its weights are here: text, a tool call, structured output."""
+"""The chat wire against the real server of llama.cpp, when its weights are here: text, a tool call, a schema."""
 
 from __future__ import annotations
 

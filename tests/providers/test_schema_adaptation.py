@@ -186,6 +186,7 @@ def test_validation_is_told_in_the_description_instead() -> None:
         ({"type": ["string", "null"], "enum": ["a", None]}, {"type": "string", "enum": ["a"], "nullable": True}),
         ({"anyOf": [TEXT, {"type": "null"}], "title": "T"}, {"type": "string", "title": "T", "nullable": True}),
         ({"type": ["null"]}, {"type": "null", "nullable": True}),
+        ({"description": "A", "const": "a"}, {"description": "A", "enum": ["a"]}),
         (
             {"type": ["string", "integer", "null"], "minimum": 1, "maxLength": 3},
             {"nullable": True, "anyOf": [{"type": "string", "maxLength": 3}, {"type": "integer", "minimum": 1}]},
