@@ -21,6 +21,7 @@ FINISH = {
     FinishReason.TOOL_CALLS: "tool_calls",
     FinishReason.OUTPUT_LIMIT: "length",
     FinishReason.REFUSAL: "refusal",
+    FinishReason.CONTENT_FILTER: "content_filter",
 }
 
 pytestmark = pytest.mark.skipif(not CASES, reason=corpus.ABSENT)
@@ -44,8 +45,7 @@ def answer(folded: Folded) -> dict[str, Any]:
     }
     if folded.stopped:
         found["finish_reason"] = folded.stopped.provider_reason
-        filtered = folded.stopped.provider_reason == "content_filter"
-        found["finish"] = "content_filter" if filtered else FINISH[folded.stopped.reason]
+        found["finish"] = FINISH[folded.stopped.reason]
     if usage := folded.usage:
         found["usage"] = {
             "input": usage.input_tokens,

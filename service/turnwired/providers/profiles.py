@@ -120,7 +120,9 @@ class Profile:
     ``parallel_tool_calls``: it knows the flag of that name. ``usage_option``: it knows stream_options.include_usage.
     ``output_tokens_field``: name of the cap. ``reasoning_effort_field``: empty, where effort cannot be told.
     ``include``: what answers shall hold beside the usual, in openai.responses.
-    ``reasoning_echo_field``: where the assistant's reasoning is given back; empty: it is left out.
+    ``reasoning_echo_field``: where the assistant's reasoning is given back; ``content.thinking``: as thinking parts of
+    the content; empty: it is left out. ``structured_output_with_tools``: it holds an answer to a schema or to JSON also
+    while tools are offered; else it is only told then.
     ``inputs``: what it takes in user messages beside text. ``call_ids``: see CallIdForm.
     ``structured_output``, ``prompt_cache``, ``usage``: see the types. ``schema_adaptations``: what its schemas lack.
     ``option_fields``: name of a GenerationOptions field -> name on the wire, where that is not the wire's own; empty:
@@ -163,6 +165,7 @@ class Profile:
     inputs: frozenset[InputKind] = frozenset({InputKind.IMAGE})
     call_ids: CallIdForm = CallIdForm.ANY
     structured_output: StructuredOutput = StructuredOutput.JSON_SCHEMA
+    structured_output_with_tools: bool = True
     prompt_cache: PromptCache = PromptCache.NONE
     usage: UsageArrival = UsageArrival.AFTER_FINISH
     done_marker: bool = True

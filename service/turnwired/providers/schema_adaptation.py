@@ -280,8 +280,13 @@ def _without_validation(schema: Schema) -> Schema:
 
 
 def _without_type_arrays(schema: Schema) -> Schema:
-    """Null as ``nullable``, several types as ``anyOf``: the dialect without type arrays has no type null either."""
+    """Null as ``nullable``, several types as ``anyOf``, ``const`` as ``enum``.
+
+    The dialect without type arrays is that of OpenAPI 3.0, which knows neither the type null nor ``const``.
+    """
     schema = with_children(schema, _without_type_arrays)
+    if "const" in schema and "enum" not in schema:
+        schema = {("enum" if k == "const" else k): [v] if k == "const" else v for k, v in schema.items()}
     for key in ("anyOf", "oneOf"):
         branches = schema.get(key)
         if isinstance(branches, list) and _NULL in branches:

@@ -96,7 +96,7 @@ class LocalProvider:
         request = replace(
             request,
             max_output_tokens=request.max_output_tokens or MAX_OUTPUT_TOKENS,
-            provider_options={"temperature": 0, **request.provider_options},
+            options=replace(request.options, temperature=request.options.temperature or 0.0),
         )
         async with aclosing(self._wire.generate(request)) as batches:
             async for items in batches:
