@@ -186,9 +186,10 @@ def write_locks(venv: Path) -> None:
     """Resolve anew. The files name no index, so whoever installs from them uses the index that they trust."""
     common: list[str | Path] = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url"]
     common += ["--custom-compile-command", "make lock", "--no-annotate", "pyproject.toml", "--upgrade"]
-    runtime: list[str | Path] = ["--all-extras", "--group", "build"]
+    runtime: list[str | Path] = ["--extra", "local", "--extra", "demo", "--group", "build"]
     uv(venv, "compile", *common, *runtime, "--output-file", LOCKS["run"], network=True)
-    dev: list[str | Path] = [*runtime, "--group", "dev", "--group", "bench", "--constraint", LOCKS["run"]]
+    groups: list[str | Path] = ["--group", "build", "--group", "dev", "--group", "bench"]
+    dev: list[str | Path] = ["--all-extras", *groups, "--constraint", LOCKS["run"]]
     uv(venv, "compile", *common, *dev, "--output-file", LOCKS["dev"], network=True)
 
 

@@ -162,7 +162,7 @@ async def _warm(card: RateCard, config: Config, registry: Registry, warm: asynci
 def _pricing(card: RateCard) -> PriceOf:
     warmed: set[tuple[str, str]] = set()
 
-    async def price_of(model: ModelSelection) -> Callable[[Usage], Cost | None]:
+    async def price_of(model: ModelSelection) -> Callable[[Usage, int], Cost | None]:
         key = (model.provider, model.model)
         if key not in warmed and len(warmed) < MOST_WARMED:
             warmed.add(key)

@@ -109,7 +109,10 @@ MISTAKES = [
     ("[providers.x]\nbase_url = 'x.org'", "providers.x.base_url: takes a URL such as https://api.example.com/v1"),
     ("[telemetry]\notlp_endpoint = 'x'", "telemetry.otlp_endpoint: takes a URL such as http://127.0.0.1:4317"),
     ("[tools]\npython = ['x']", 'tools.python.0: takes "module:attribute", such as "my_package.tools:search"'),
-    ("[providers.x.prices.m]\ninput_per_million = 1", "providers.x.prices.m.output_per_million: is required"),
+    (
+        "[providers.x.prices.m]\ninput_per_million = 1",
+        "providers.x.prices.m.output_per_million: is required, unless gpu_ms prices the time of a call",
+    ),
     ("[server\n", "is not TOML: Expected ']' at the end of a table declaration (at line 1, column 8)"),
     (
         "[server]\nlistn = 1\ngrace = 2\nreflect = 3",

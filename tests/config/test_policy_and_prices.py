@@ -91,11 +91,31 @@ def test_prices_become_a_rate_card(tmp_path: Path) -> None:
         input_per_million = 0.1
         output_per_million = 2
         currency = "EUR"
+        [providers.mine.prices.timed]
+        gpu_ms = 0.0007
         [providers.local]
         list_prices = false
         """,
     )
     card = rate_card_of(config)
-    assert card.rates == {("mine", "org/m.1"): Rate(Decimal("0.1"), Decimal(2), currency_code="EUR")}
+    assert card.rates == {
+        ("mine", "org/m.1"): Rate(Decimal("0.1"), Decimal(2), currency_code="EUR"),
+        ("mine", "timed"): Rate(gpu_ms=Decimal("0.0007")),
+    }
     assert card.listed == {"mine": ListedProvider("mine", "http://127.0.0.1:1/v1")}
     assert card.name == config.source
+
+
+@pytest.mark.requirement("PRICE-4", "CONFIG-2")
+def test_a_price_without_tokens_or_time_names_the_key_that_is_missing(tmp_path: Path) -> None:
+    line = refusal(
+        tmp_path,
+        """
+        [providers.mine]
+        base_url = "http://127.0.0.1:1/v1"
+        models = ["m"]
+        prices.m.input_per_million = 1
+        """,
+    )
+    assert "providers.mine.prices.m.output_per_million" in line
+    assert "gpu_ms" in line

@@ -111,7 +111,7 @@ class World:
         return reader
 
 
-async def no_price(model: ModelSelection) -> Callable[[Usage], Cost | None]:
+async def no_price(model: ModelSelection) -> Callable[[Usage, int], Cost | None]:
     """No model has a price."""
     return unpriced
 

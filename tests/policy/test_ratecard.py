@@ -20,8 +20,8 @@ RATE = Rate(Decimal("2.5"), Decimal(10), cache_read_per_million=Decimal("0.25"),
 CARD = RateCard({("openai", "gpt-x"): RATE, ("local", "m"): Rate(Decimal(0), Decimal(0))}, name="turnwire.toml")
 
 
-def price(card: RateCard, provider: str, model: str, usage: Usage) -> Cost | None:
-    return card.price_of(provider, model, AT)(usage)
+def price(card: RateCard, provider: str, model: str, usage: Usage, milliseconds: int = 0) -> Cost | None:
+    return card.price_of(provider, model, AT)(usage, milliseconds * 1_000_000)
 
 
 @pytest.mark.requirement("PRICE-1")
@@ -57,11 +57,35 @@ def test_a_cost_is_never_negative_and_grows_with_output(
     tokens_in: int, tokens_out: int, read: int | None, write: int | None
 ) -> None:
     def nanos(output: int) -> int:
-        cost = RATE.price(Usage(tokens_in, output, cache_read_tokens=read, cache_write_tokens=write), "c")
+        cost = RATE.price(Usage(tokens_in, output, cache_read_tokens=read, cache_write_tokens=write), 0, "c")
         assert cost is not None
         return cost.amount_nanos
 
     assert 0 <= nanos(tokens_out) == nanos(tokens_out + 1) - 10_000
+
+
+@pytest.mark.requirement("PRICE-1")
+def test_reasoning_has_its_own_rate_where_it_is_set_and_is_output_where_not() -> None:
+    usage = Usage(0, 100, reasoning_tokens=60)
+    own = RateCard({("p", "m"): Rate(Decimal(1), Decimal(4), reasoning_per_million=Decimal(1))})
+    assert price(own, "p", "m", usage) == Cost("USD", 40 * 4_000 + 60 * 1_000, "configured")
+    plain = RateCard({("p", "m"): Rate(Decimal(1), Decimal(4))})
+    assert price(plain, "p", "m", usage) == Cost("USD", 100 * 4_000, "configured")
+    listed = RateCard(listed={"perplexity": ListedProvider("perplexity")})
+    # 2 per million in, 8 out, 3 for reasoning: the public list, read on the day of AT.
+    assert price(listed, "perplexity", "sonar-deep-research", Usage(1000, 1000, 400)) == Cost(
+        "USD", 8_000_000, PUBLIC_LIST
+    )
+
+
+@pytest.mark.requirement("PRICE-4")
+def test_a_model_on_own_hardware_is_priced_by_the_time_of_the_call() -> None:
+    timed = RateCard({("vllm", "m"): Rate(gpu_ms=Decimal("0.0000007"), currency_code="EUR")})
+    assert price(timed, "vllm", "m", Usage(10, 10), 2_000) == Cost("EUR", 1_400_000, "configured")
+    assert price(timed, "vllm", "m", Usage(), 1) == Cost("EUR", 700, "configured")
+    both = RateCard({("vllm", "m"): Rate(Decimal(1), Decimal(1), gpu_ms=Decimal("0.001"))})
+    assert price(both, "vllm", "m", Usage(5, 5), 1) == Cost("USD", 10 * 1_000 + 1_000_000, "configured")
+    assert price(both, "vllm", "m", Usage(5), 1) == Cost("USD", 5 * 1_000 + 1_000_000, "configured", complete=False)
 
 
 @pytest.mark.requirement("PRICE-2")

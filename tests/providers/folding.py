@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import (
     GenerationStopped,
+    MediaProduced,
     ModelItem,
     NativeItem,
     ReasoningChunk,
@@ -46,6 +47,8 @@ class Folded:
     identified: ResponseIdentified | None = None
     usage: Usage | None = None
     stopped: GenerationStopped | None = None
+    natives: list[NativeItem] = field(default_factory=list[NativeItem])
+    media: list[MediaProduced] = field(default_factory=list[MediaProduced])
     error: WireError | None = None
     broken: Failure | None = None
 
@@ -81,7 +84,9 @@ class Folded:
             case GenerationStopped():
                 self.stopped = item
             case NativeItem():
-                pass
+                self.natives.append(item)
+            case MediaProduced():
+                self.media.append(item)
 
     def _grow(self, index: int, kind: str, text: str) -> None:
         assert text

@@ -18,6 +18,7 @@ REQUIREMENTS: dict[str, str] = {
     "PRICE-1": "Usage is priced by its rate card, cached tokens at their own rate.",
     "PRICE-2": "An unknown price is None; usage the provider did not report makes the cost a lower bound.",
     "PRICE-3": "Known prices come from genai-prices where the configuration names none, and only when asked for.",
+    "PRICE-4": "A model can be priced by the time of its calls, with or without tokens.",
     "CONFIG-1": "Without a file there is a default agent and a provider chosen from the environment.",
     "CONFIG-2": "An unknown key, a wrong value or an unreadable file is one clear line that names file and key.",
     "CONFIG-3": "TURNWIRE_* variables override the file.",

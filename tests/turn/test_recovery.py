@@ -136,7 +136,7 @@ def test_a_settled_run_gets_nothing_more() -> None:
 
 @pytest.mark.requirement("RECOVERY-3")
 def test_usage_so_far_counts_and_an_open_call_makes_the_cost_a_lower_bound() -> None:
-    run = Driven(setup_with(price=lambda usage: Cost("USD", usage.input_tokens or 0)))
+    run = Driven(setup_with(price=lambda usage, _: Cost("USD", usage.input_tokens or 0)))
     run.produced(UsageReported(Usage(3)))
     run.failed(failure(retryable=True))
     run.feed(RetryDue(1, 2))

@@ -44,7 +44,7 @@ from turnwired.turn.facts import (
 BUSY = failure(Reason.PROVIDER_UNAVAILABLE, retryable=True)
 
 
-def a_cent_a_token(usage: Usage) -> Cost | None:
+def a_cent_a_token(usage: Usage, duration_ns: int) -> Cost | None:
     if usage.input_tokens is None:
         return None
     return Cost("USD", 10_000_000 * (usage.input_tokens + (usage.output_tokens or 0)))

@@ -160,13 +160,25 @@ class TelemetryConfig(_Section):
 
 
 class PriceConfig(_Section):
-    """Money per million tokens of one model. A cache rate that is not set is the input rate."""
+    """What one model costs: money per million tokens, per millisecond of a call on own hardware (``gpu_ms``), or both.
 
-    input_per_million: Decimal = Field(ge=0)
-    output_per_million: Decimal = Field(ge=0)
+    A cache rate that is not set is the input rate, a reasoning rate the output rate.
+    """
+
+    input_per_million: Decimal | None = Field(default=None, ge=0)
+    output_per_million: Decimal | None = Field(default=None, ge=0)
     cache_read_per_million: Decimal | None = Field(default=None, ge=0)
     cache_write_per_million: Decimal | None = Field(default=None, ge=0)
+    reasoning_per_million: Decimal | None = Field(default=None, ge=0)
+    gpu_ms: Decimal | None = Field(default=None, ge=0)
     currency: str = Field(default="USD", pattern="^[A-Z]{3}$")
+
+    @model_validator(mode="after")
+    def _check_what_is_priced(self) -> PriceConfig:
+        missing = [name for name in ("input_per_million", "output_per_million") if getattr(self, name) is None]
+        if self.gpu_ms is None and missing:
+            raise located(missing[0], "is required, unless gpu_ms prices the time of a call")
+        return self
 
 
 class ProviderConfig(_Section):

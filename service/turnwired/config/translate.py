@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from turnwired.config.model import Config, PriceConfig
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy, PolicyLayer
@@ -71,9 +73,11 @@ def _selection(text: str | None) -> ModelSelection | None:
 
 def _rate(price: PriceConfig) -> Rate:
     return Rate(
-        price.input_per_million,
-        price.output_per_million,
+        price.input_per_million or Decimal(0),
+        price.output_per_million or Decimal(0),
         price.cache_read_per_million,
         price.cache_write_per_million,
+        price.reasoning_per_million,
+        price.gpu_ms,
         price.currency,
     )

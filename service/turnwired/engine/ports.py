@@ -16,7 +16,7 @@ from turnwired.store.port import Store
 from turnwired.telemetry.port import Telemetry
 from turnwired.tools.port import ToolRegistry
 
-PriceOf = Callable[[ModelSelection], Awaitable[Callable[[Usage], Cost | None]]]
+PriceOf = Callable[[ModelSelection], Awaitable[Callable[[Usage, int], Cost | None]]]
 """Finds the price of a model; what it gives is pure."""
 
 

@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 
 from turnwired.codec.message import decode_message
 from turnwired.context.prompt import EncodedMessages, Prompt
-from turnwired.domain.errors import FieldViolation, InvalidRequest, NotFound, StoreError, ToolError, TurnwireError
+from turnwired.domain.errors import (
+    Conflict,
+    FieldViolation,
+    InvalidRequest,
+    NotFound,
+    StoreError,
+    ToolError,
+    TurnwireError,
+    Unavailable,
+)
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
@@ -25,7 +34,7 @@ from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
-from turnwired.providers.port import ModelProvider
+from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunInfo
 from turnwired.tools.port import ToolView
 from turnwired.turn.setup import TurnSetup
@@ -33,6 +42,8 @@ from turnwired.turn.setup import TurnSetup
 logger = logging.getLogger(__name__)
 
 
+COUNT_SECONDS = 10.0
+"""How long a provider's token counter may take."""
 MOST_NOTICES = 20
 """Tools and sources left out that a run names in its log; ListTools names all."""
 
@@ -141,7 +152,7 @@ class Preparer:
     ) -> tuple[Prepared, TurnSetup]:
         """Gather all that the run needs. Raises only cancellation."""
         spec, agent = resolved.spec, resolved.agent
-        view, prompt, failure = await self._gather(resolved, run)
+        view, prompt, failure = await self._gather(resolved, run.run_id)
         info = resolved.provider.info
         telemetry = self._wiring.telemetry.begin_run(
             RunInfo(
@@ -188,7 +199,27 @@ class Preparer:
         )
         return prepared, setup
 
-    async def _gather(self, resolved: Resolved, run: Run) -> tuple[ToolView | None, Prompt | None, Failure | None]:
+    async def first_request(self, resolved: Resolved) -> ModelRequest:
+        """The first model call that a run of this turn would make. Raises RequestError where none could be made."""
+        _, prompt, failure = await self._gather(resolved, "")
+        if failure is not None or prompt is None:
+            assert failure is not None, "a prompt is missing only for a reason"
+            if failure.reason is Reason.STORE_UNAVAILABLE:
+                raise Unavailable(failure.reason, failure.message)
+            raise Conflict(failure.reason, failure.message)
+        bounds = self._bounds(resolved.policy)
+        return ModelRequest(
+            model=resolved.model.model,
+            system=prompt.system,
+            messages=prompt.messages(),
+            tools=prompt.tools,
+            offered=prompt.offered,
+            tool_choice=resolved.tools.choice,
+            max_output_tokens=bounds.max_output_tokens,
+            limits=CallLimits(total=COUNT_SECONDS),
+        )
+
+    async def _gather(self, resolved: Resolved, run_id: str) -> tuple[ToolView | None, Prompt | None, Failure | None]:
         """The tools and the first request, as far as they came before a failure."""
         view: ToolView | None = None
         prompt: Prompt | None = None
@@ -202,29 +233,29 @@ class Preparer:
             if choice.mode is ToolChoiceMode.REQUIRED and not tools:
                 raise _no_tool("The run is to call a tool first, and has none.")
             prompt = Prompt(resolved.provider, resolved.agent.instructions, tools)
-            await self._add_history(prompt, resolved, run)
+            await self._add_history(prompt, resolved, run_id)
             prompt.extend_encoded(resolved.input)
         except InvalidRequest as error:
             return view, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
-            logger.error("run %s: the session's history could not be read: %s", run.run_id, error)  # noqa: TRY400 - the error says it all
+            logger.error("run %s: the session's history could not be read: %s", run_id, error)  # noqa: TRY400 - the error says it all
             words = "The session's history could not be read. Try again; the server's log says what is wrong."
             return view, prompt, replace(_failure(Reason.STORE_UNAVAILABLE, words), retryable=True)
         except ToolError as error:
             return view, prompt, replace(error.failure, phase=FailurePhase.PREPARATION)
         except TurnwireError as error:
-            logger.error("run %s: could not be prepared: %s", run.run_id, error)  # noqa: TRY400 - the error says it all
+            logger.error("run %s: could not be prepared: %s", run_id, error)  # noqa: TRY400 - the error says it all
             words = "The service failed while it prepared the run. This is its own fault; its log has the details."
             return view, prompt, _failure(Reason.INTERNAL, words)
         return view, prompt, None
 
-    async def _add_history(self, prompt: Prompt, resolved: Resolved, run: Run) -> None:
+    async def _add_history(self, prompt: Prompt, resolved: Resolved, run_id: str) -> None:
         spec = resolved.spec
         if spec.session_id is None:
             return
         pieces: list[bytes] = []
         for stored in await self._wiring.store.load_messages(spec.caller.tenant, spec.session_id):
-            if stored.run_id == run.run_id:
+            if stored.run_id == run_id:
                 continue  # this run's input was stored with the claim of the session; it is added as input
             key = (resolved.model.provider, stored.run_id or "", stored.message_id)
             piece = self._encoded.get(key)

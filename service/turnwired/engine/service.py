@@ -33,7 +33,7 @@ from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
 from turnwired.engine.stored import stored_messages
-from turnwired.providers.port import ProviderInfo
+from turnwired.providers.port import ModelLimits, ProviderInfo, TokenCount
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
 from turnwired.turn.facts import CancelRequested, DeadlineReached
@@ -383,6 +383,13 @@ class Engine:
         agent = self._preparer.agent(agent_id)
         self._preparer.model(agent, model, "model")
         return self._preparer.policy(agent, policy)
+
+    async def count_tokens(self, spec: TurnSpec) -> tuple[TokenCount, ModelLimits, ModelSelection]:
+        """Input tokens of the first model call of a turn, what the model takes, and the model. Raises RequestError."""
+        resolved = self._preparer.resolve(spec)
+        request = await self._preparer.first_request(resolved)
+        model = resolved.model
+        return await resolved.provider.count_tokens(request), resolved.provider.limits(model.model), model
 
     def providers(self) -> Sequence[ProviderInfo]:
         """What may be shown of the configured providers."""

@@ -15,8 +15,8 @@ from decimal import ROUND_HALF_EVEN, Decimal
 
 from turnwired.domain.usage import Cost, Usage
 
-Price = Callable[[Usage], Cost | None]
-"""Usage to cost; None when there is no price or nothing was reported."""
+Price = Callable[[Usage, int], Cost | None]
+"""Usage and duration of one model call, in nanoseconds, to its cost; None: no price, or nothing that it could price."""
 
 DatedPrice = Callable[[Usage, datetime], Cost | None]
 """The same for a moment: list prices change with the date, and a few with the time of day."""
@@ -24,33 +24,52 @@ DatedPrice = Callable[[Usage, datetime], Cost | None]
 PUBLIC_LIST = "genai-prices"
 _MAX_FOUND = 1024
 _NANOS = Decimal(10**9)
+_NS_TO_NANOS = Decimal(1_000)  # money per millisecond to billionths per nanosecond: 10^9 / 10^6
 _PER_MILLION_TO_NANOS = Decimal(1_000)  # 1 unit of money per million tokens is 1,000 nanos per token
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Money per million tokens, as configured. A cache rate that is None is the input rate."""
+    """Money per million tokens, as configured, and per millisecond of the call for models on own hardware.
 
-    input_per_million: Decimal
-    output_per_million: Decimal
+    A cache rate that is None is the input rate, a reasoning rate that is None is the output rate. ``gpu_ms``: money for
+    each millisecond from the request to the end of the answer, on top of the tokens.
+    """
+
+    input_per_million: Decimal = Decimal(0)
+    output_per_million: Decimal = Decimal(0)
     cache_read_per_million: Decimal | None = None
     cache_write_per_million: Decimal | None = None
+    reasoning_per_million: Decimal | None = None
+    gpu_ms: Decimal | None = None
     currency_code: str = "USD"
 
-    def price(self, usage: Usage, rate_card: str) -> Cost | None:
-        """The cost, a lower bound (``complete`` False) where the provider left a count out; None without any count."""
-        if usage.input_tokens is None and usage.output_tokens is None:
+    def price(self, usage: Usage, duration_ns: int, rate_card: str) -> Cost | None:
+        """The cost, a lower bound (``complete`` False) where a count is missing that has a price.
+
+        None where nothing can be priced: no count, and time has no price.
+        """
+        if self.gpu_ms is None and usage.input_tokens is None and usage.output_tokens is None:
             return None
+        time = Decimal(0) if self.gpu_ms is None else self.gpu_ms * duration_ns * _NS_TO_NANOS
+        nanos = int((self._tokens(usage) * _PER_MILLION_TO_NANOS + time).to_integral_value(ROUND_HALF_EVEN))
+        free = not (self.input_per_million or self.output_per_million)
+        complete = _is_complete(usage) or (free and self.gpu_ms is not None)
+        return Cost(self.currency_code, nanos, rate_card, complete)
+
+    def _tokens(self, usage: Usage) -> Decimal:
         uncached, cache_read, cache_write = _split_input(usage)
         read_rate, write_rate = self.cache_read_per_million, self.cache_write_per_million
-        money = (
+        output = max(usage.output_tokens or 0, 0)
+        reasoning = min(max(usage.reasoning_tokens or 0, 0), output)
+        rate = self.reasoning_per_million
+        return (
             uncached * self.input_per_million
             + cache_read * (self.input_per_million if read_rate is None else read_rate)
             + cache_write * (self.input_per_million if write_rate is None else write_rate)
-            + (usage.output_tokens or 0) * self.output_per_million
+            + (output - reasoning) * self.output_per_million
+            + reasoning * (self.output_per_million if rate is None else rate)
         )
-        nanos = int((money * _PER_MILLION_TO_NANOS).to_integral_value(ROUND_HALF_EVEN))
-        return Cost(self.currency_code, nanos, rate_card, _is_complete(usage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +106,9 @@ class RateCard:
         rate = self.rates.get((provider, model))
         if rate is not None:
             name = self.name
-            return lambda usage: rate.price(usage, name)
+            return lambda usage, duration_ns: rate.price(usage, duration_ns, name)
 
-        def price(usage: Usage) -> Cost | None:
+        def price(usage: Usage, duration_ns: int) -> Cost | None:  # noqa: ARG001 - list prices are for tokens
             dated = self._dated(provider, model)
             return None if dated is None else dated(usage, at)
 
@@ -132,6 +151,7 @@ def _listed_price(listed: ListedProvider, model: str) -> DatedPrice | None:
             output_tokens=usage.output_tokens or 0,
             cache_read_tokens=cache_read,
             cache_write_tokens=cache_write,
+            output_reasoning_tokens=min(max(usage.reasoning_tokens or 0, 0), usage.output_tokens or 0),
         )
         if listed.base_url is not None:
             url = listed.base_url

@@ -11,18 +11,19 @@ from contextlib import aclosing
 from urllib.parse import quote, urlencode
 
 from turnwired import __version__
-from turnwired.domain.errors import FieldViolation
+from turnwired.domain.errors import FieldViolation, ProviderError
 from turnwired.domain.failure import Reason
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
 from turnwired.providers.credentials import Credentials, Outgoing, credentials_of
 from turnwired.providers.errors import CallContext, provider_failure
+from turnwired.providers.json_body import JsonBody
 from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
 from turnwired.providers.profiles import Profile, host_and_port
-from turnwired.providers.tokens import estimated
+from turnwired.providers.tokens import estimated, tokenized
 from turnwired.providers.transport import Exchange, HttpTransport
-from turnwired.providers.wire import WireCall, WireFormat
+from turnwired.providers.wire import CountCall, WireCall, WireFormat
 
 
 class HttpProvider:
@@ -79,8 +80,21 @@ class HttpProvider:
         return self._profile.limits_of(model)
 
     async def count_tokens(self, request: ModelRequest) -> TokenCount:
-        """Input tokens of a request."""
-        return estimated(request)
+        """Input tokens of a request: by the provider's counter, else by a tokenizer, else by its size."""
+        why = ""
+        call = self._wire.count(request)
+        if call is not None:
+            try:
+                found = await self._ask(request, call)
+            except ProviderError as error:
+                why = f"the provider's counter failed: {error.failure.reason}"
+            else:
+                if found is not None:
+                    return TokenCount(found, "the provider", exact=True)
+                why = "the provider's counter gave no number"
+        if self._profile.tokenizer:
+            return await tokenized(request, self._profile.tokenizer)
+        return estimated(request, why)
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:
         """Call the model and yield the items of each read. Raises ProviderError."""
@@ -94,7 +108,15 @@ class HttpProvider:
         await self._credentials.aclose()
         await self._transport.aclose()
 
-    async def _exchange(self, request: ModelRequest) -> Exchange:
+    async def _ask(self, request: ModelRequest, call: CountCall) -> int | None:
+        body = JsonBody()
+        exchange = await self._exchange(request, WireCall(call.path, call.body, lambda _: body, call.headers))
+        async with aclosing(self._transport.stream(exchange)) as batches:
+            async for _ in batches:
+                pass
+        return call.read(body.value)
+
+    async def _exchange(self, request: ModelRequest, call: WireCall | None = None) -> Exchange:
         profile = self._profile
         address = profile.address(self._environ)
         host, port = host_and_port(address)
@@ -106,7 +128,7 @@ class HttpProvider:
             )
         if profile.key_required and not self._credentials.ready():
             raise provider_failure(Reason.PROVIDER_NOT_CONFIGURED, self._no_key(), origin=profile.name)
-        call = self._wire.call(request)
+        call = call or self._wire.call(request)
         url = self._url(address, call, request.model)
         headers = self._headers(request.headers, call)
         if request.renew_credentials:

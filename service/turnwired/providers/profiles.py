@@ -191,6 +191,8 @@ class Profile:
     """A stream ends with ``[DONE]``."""
     token_counter: bool = False
     """It has an endpoint that counts input tokens."""
+    tokenizer: str = ""
+    """Encoding that counts where the provider does not, such as ``o200k_base``; empty: tokens are estimated."""
     schema_adaptations: frozenset[SchemaAdaptation] = frozenset()
     """What is changed in a JSON Schema before it is sent."""
     option_fields: Mapping[str, str] = field(default_factory=dict[str, str])

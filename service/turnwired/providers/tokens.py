@@ -1,13 +1,105 @@
-"""How many input tokens a request has, where the provider does not count: an estimate that says what it is."""
+"""How many input tokens a request has, where the provider does not count itself: by a tokenizer, or by its size.
+
+Neither is exact, and both say what they are: a provider frames messages and tools in its own way, and only OpenAI's
+tokenizers are public in a package that needs no download. Knows the shape of no wire: it walks the encoded JSON.
+"""
 
 from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+import anyio
+import msgspec
 
 from turnwired.providers.port import ModelRequest, TokenCount
 
 BYTES_PER_TOKEN = 4
+"""English text and JSON have about four bytes a token in the tokenizers in use."""
+PACKAGE = "bpe_openai"
+_MEDIA_TOKENS = 1000
+"""For an image, a document or audio: providers charge some hundred to a few thousand."""
+_MESSAGE_TOKENS = 4
+_SLICE = 32 * 1024
+"""Characters that are tokenized at once: about a millisecond in which no other thread runs."""
+_MEDIA_KEYS = frozenset({"url", "image_url", "data", "file_data", "file_url"})
+_SILENT_KEYS = frozenset(
+    {"type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "signature", "encrypted_content", "media_type"}
+)
 
 
-def estimated(request: ModelRequest) -> TokenCount:
-    """A rough count from the size of what is sent."""
+class Encoding(Protocol):
+    """What is used of a tokenizer."""
+
+    def encode_ordinary(self, text: str) -> Sequence[int]:
+        """The tokens of a text, special ones read as text."""
+        ...
+
+
+def estimated(request: ModelRequest, why: str = "") -> TokenCount:
+    """A rough count from the size of what is sent. ``why``: the reason that nothing better was to be had."""
     size = len(request.system) + len(request.tools) + sum(len(piece) for piece in request.messages)
-    return TokenCount(-(-size // BYTES_PER_TOKEN), "bytes / 4")
+    return TokenCount(-(-size // BYTES_PER_TOKEN), f"bytes / {BYTES_PER_TOKEN}{f' ({why})' if why else ''}")
+
+
+async def tokenized(request: ModelRequest, encoding: str) -> TokenCount:
+    """A count by a tokenizer, on a worker thread; by size where its package is not installed."""
+    if importlib.util.find_spec(PACKAGE) is None:
+        return estimated(request, "install turnwired[tokenizer] for a tokenizer's count")
+    tokens = await anyio.to_thread.run_sync(_count, request, encoding, abandon_on_cancel=True)
+    return TokenCount(tokens, f"tokenizer {encoding}")
+
+
+def _count(request: ModelRequest, name: str) -> int:
+    encoding = _encoding(name)
+    total = 0
+    for piece in (request.system, request.tools, *request.messages):
+        if piece:
+            total += _count_piece(piece, encoding)
+    return total
+
+
+@cache
+def _encoding(name: str) -> Encoding:
+    """The tokenizer, loaded once: 0.1 s and 80 MB."""
+    import bpe_openai
+
+    encoding: Encoding = bpe_openai.get_encoding(name)
+    return encoding
+
+
+def _count_piece(piece: bytes, encoding: Encoding) -> int:
+    # A piece is objects joined by commas, or one array.
+    values: Any = msgspec.json.decode(piece if piece.startswith(b"[") else b"[" + piece + b"]")
+    total = 0
+    for value in values:
+        total += _MESSAGE_TOKENS
+        for text in _texts(value):
+            total += _MEDIA_TOKENS if text is None else _count_text(text, encoding)
+    return total
+
+
+def _count_text(text: str, encoding: Encoding) -> int:
+    return sum(len(encoding.encode_ordinary(text[at : at + _SLICE])) for at in range(0, len(text), _SLICE))
+
+
+def _texts(value: Any) -> Iterator[str | None]:
+    """Every text that the model reads, None for a file. Keys count too where they are a schema's or arguments'."""
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, list):
+            stack.extend(reversed(item))
+        elif isinstance(item, dict):
+            for key, inner in item.items():
+                if isinstance(inner, str) and key in _MEDIA_KEYS:
+                    yield None
+                elif key not in _SILENT_KEYS or not isinstance(inner, str):
+                    yield key
+                    stack.append(inner)
+        elif isinstance(item, int | float):
+            yield str(item)

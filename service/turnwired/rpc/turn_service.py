@@ -10,6 +10,7 @@ from turnwire.v1 import policy_pb2, turn_service_pb2
 from turnwired.codec.enums import RUN_STATE
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import message_to_pb
+from turnwired.codec.model import model_to_pb
 from turnwired.codec.policy import effective_policy_to_pb
 from turnwired.codec.run import run_to_pb
 from turnwired.codec.trace import trace_to_pb
@@ -43,6 +44,7 @@ class TurnService:
                 "ListRuns": self.list_runs,
                 "CancelRun": self.cancel_run,
                 "ResolvePolicy": self.resolve_policy,
+                "CountTokens": self.count_tokens,
                 "ListTools": self.list_tools,
             },
             streaming={"RunTurn": self.run_turn, "WatchRun": self.watch_run},
@@ -162,6 +164,19 @@ class TurnService:
         effective = self._engine.resolve_policy(request.agent_id, model, layer)
         response = turn_service_pb2.ResolvePolicyResponse()
         effective_policy_to_pb(effective, response.effective_policy)
+        return response
+
+    async def count_tokens(
+        self, request: turn_service_pb2.CountTokensRequest, context: Context
+    ) -> turn_service_pb2.CountTokensResponse:
+        """Input tokens of the first model call of a turn."""
+        count, limits, model = await self._engine.count_tokens(read.turn_spec(request.turn, ANYBODY, None))
+        response = turn_service_pb2.CountTokensResponse(
+            input_tokens=count.tokens, exact=count.exact, method=count.method
+        )
+        if limits.context_tokens is not None:
+            response.context_tokens = limits.context_tokens
+        model_to_pb(model, response.model)
         return response
 
     async def list_tools(

@@ -8,21 +8,21 @@ from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
 
 
 class Ledger:
-    """Usage and cost of one run. ``price`` is pure: usage to cost, None when there is no price."""
+    """Usage and cost of one run. ``price`` is pure: usage and nanoseconds to cost, None when there is no price."""
 
-    def __init__(self, price: Callable[[Usage], Cost | None]) -> None:
+    def __init__(self, price: Callable[[Usage, int], Cost | None]) -> None:
         self._price = price
         self._usages: list[Usage] = []
         self._costs: list[Cost | None] = []
 
-    def charge(self, usage: Usage | None, *, spent: bool) -> Cost | None:
-        """Count one attempt and give its cost; ``spent`` without known usage makes the run's cost a lower bound."""
-        cost = None
+    def charge(self, usage: Usage | None, duration_ns: int, *, spent: bool) -> Cost | None:
+        """Count one attempt and give its cost; ``spent`` that has no price makes the run's cost a lower bound."""
         if usage is not None:
-            cost = self._price(usage)
             self._usages.append(usage)
-        if spent or usage is not None:
-            self._costs.append(cost)
+        elif not spent:
+            return None
+        cost = self._price(usage or Usage(), duration_ns)
+        self._costs.append(cost)
         return cost
 
     def usage(self) -> Usage:

@@ -253,7 +253,7 @@ class TurnMachine:
             return True
         delay = retry.delay_ns(bounds, self.attempt, failure, fact.jitter)
         usage = self._answer.usage
-        cost = self._ledger.charge(usage, spent=False)
+        cost = self._ledger.charge(usage, fact.duration_ns, spent=False)
         out.emit(IterationRetryScheduled(self.attempt, delay, failure, usage or Usage(), cost))
         self._answer = self._new_answer()
         self.state = TurnState.WAITING_TO_RETRY
@@ -282,7 +282,7 @@ class TurnMachine:
         out.emit_all(answer.finish(complete=reason in ending.COMPLETE))
         # A call that was refused before its first byte cost nothing; one that was under way may have.
         under_way = self.state is TurnState.CALLING_MODEL and reason is not FinishReason.ERROR
-        cost = self._ledger.charge(usage, spent=answer.produced or under_way)
+        cost = self._ledger.charge(usage, duration_ns, spent=answer.produced or under_way)
         out.emit(
             IterationFinished(
                 reason, provider_reason, usage or Usage(), cost, duration_ns, time_to_first_token_ns, failure

@@ -13,9 +13,9 @@ from turnwired.domain.usage import Cost, Usage
 from turnwired.policy.bounds import Bounds
 
 
-def unpriced(usage: Usage) -> Cost | None:
+def unpriced(usage: Usage, duration_ns: int) -> Cost | None:
     """The price of usage that no rate card knows: none."""
-    del usage
+    del usage, duration_ns
     return None
 
 
@@ -23,8 +23,9 @@ def unpriced(usage: Usage) -> Cost | None:
 class TurnSetup:
     """What the run is, what bounds it and which tools it has.
 
-    ``tools`` maps routed names to tools, in the order in which the model sees them. ``price`` is pure: usage to cost,
-    None when there is no price. ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted.
+    ``tools`` maps routed names to tools, in the order in which the model sees them. ``price`` is pure: usage and
+    nanoseconds of one call to its cost, None when there is no price.
+    ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted.
     """
 
     run_id: str
@@ -40,4 +41,4 @@ class TurnSetup:
     trace_context: TraceContext = field(default_factory=TraceContext)
     include_trace: bool = False
     notices: tuple[Notice, ...] = ()
-    price: Callable[[Usage], Cost | None] = unpriced
+    price: Callable[[Usage, int], Cost | None] = unpriced

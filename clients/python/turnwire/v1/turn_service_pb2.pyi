@@ -1160,6 +1160,74 @@ class ResolvePolicyResponse(_message.Message):
 Global___ResolvePolicyResponse: _TypeAlias = ResolvePolicyResponse  # noqa: Y015
 
 @_typing.final
+class CountTokensRequest(_message.Message):
+    """Request for TurnService.CountTokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def turn(self) -> Global___TurnSpec:
+        """The turn. Its request_id says nothing here."""
+
+    def __init__(
+        self,
+        *,
+        turn: Global___TurnSpec | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["turn", b"turn"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["turn", b"turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountTokensRequest: _TypeAlias = CountTokensRequest  # noqa: Y015
+
+@_typing.final
+class CountTokensResponse(_message.Message):
+    """Response of TurnService.CountTokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    EXACT_FIELD_NUMBER: _builtins.int
+    METHOD_FIELD_NUMBER: _builtins.int
+    CONTEXT_TOKENS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    input_tokens: _builtins.int
+    """Tokens that the model would read."""
+    exact: _builtins.bool
+    """True when the provider itself counted."""
+    method: _builtins.str
+    """Who counted and how, for people, such as "tokenizer o200k_base" or
+    "bytes / 4".
+    """
+    context_tokens: _builtins.int
+    """Tokens of input and output that the model takes together, when known."""
+    @_builtins.property
+    def model(self) -> _model_pb2.ModelSelection:
+        """Model that would be called."""
+
+    def __init__(
+        self,
+        *,
+        input_tokens: _builtins.int = ...,
+        exact: _builtins.bool = ...,
+        method: _builtins.str = ...,
+        context_tokens: _builtins.int | None = ...,
+        model: _model_pb2.ModelSelection | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_context_tokens", b"_context_tokens", "context_tokens", b"context_tokens", "model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_tokens", b"_context_tokens", "context_tokens", b"context_tokens", "exact", b"exact", "input_tokens", b"input_tokens", "method", b"method", "model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__context_tokens: _TypeAlias = _typing.Literal["context_tokens"]  # noqa: Y015
+    _WhichOneofArgType__context_tokens: _TypeAlias = _typing.Literal["_context_tokens", b"_context_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__context_tokens) -> _WhichOneofReturnType__context_tokens | None: ...
+
+Global___CountTokensResponse: _TypeAlias = CountTokensResponse  # noqa: Y015
+
+@_typing.final
 class ListToolsRequest(_message.Message):
     """Request for TurnService.ListTools."""
 

@@ -90,6 +90,11 @@ class TurnServiceStub:
                 request_serializer=turnwire_dot_v1_dot_turn__service__pb2.ResolvePolicyRequest.SerializeToString,
                 response_deserializer=turnwire_dot_v1_dot_turn__service__pb2.ResolvePolicyResponse.FromString,
                 _registered_method=True)
+        self.CountTokens = channel.unary_unary(
+                '/turnwire.v1.TurnService/CountTokens',
+                request_serializer=turnwire_dot_v1_dot_turn__service__pb2.CountTokensRequest.SerializeToString,
+                response_deserializer=turnwire_dot_v1_dot_turn__service__pb2.CountTokensResponse.FromString,
+                _registered_method=True)
         self.ListTools = channel.unary_unary(
                 '/turnwire.v1.TurnService/ListTools',
                 request_serializer=turnwire_dot_v1_dot_turn__service__pb2.ListToolsRequest.SerializeToString,
@@ -205,6 +210,16 @@ class TurnServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CountTokens(self, request, context):
+        """Counts the input tokens of the first model call that this turn would make,
+        with its instructions, tools and history, without running anything. The
+        provider counts where it can; otherwise the answer is an estimate and says
+        so.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTools(self, request, context):
         """Lists the tools a run would see: the registry as seen by this caller.
         """
@@ -269,6 +284,11 @@ def add_TurnServiceServicer_to_server(servicer, server):
                     servicer.ResolvePolicy,
                     request_deserializer=turnwire_dot_v1_dot_turn__service__pb2.ResolvePolicyRequest.FromString,
                     response_serializer=turnwire_dot_v1_dot_turn__service__pb2.ResolvePolicyResponse.SerializeToString,
+            ),
+            'CountTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountTokens,
+                    request_deserializer=turnwire_dot_v1_dot_turn__service__pb2.CountTokensRequest.FromString,
+                    response_serializer=turnwire_dot_v1_dot_turn__service__pb2.CountTokensResponse.SerializeToString,
             ),
             'ListTools': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTools,
@@ -574,6 +594,33 @@ class TurnService:
             '/turnwire.v1.TurnService/ResolvePolicy',
             turnwire_dot_v1_dot_turn__service__pb2.ResolvePolicyRequest.SerializeToString,
             turnwire_dot_v1_dot_turn__service__pb2.ResolvePolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/turnwire.v1.TurnService/CountTokens',
+            turnwire_dot_v1_dot_turn__service__pb2.CountTokensRequest.SerializeToString,
+            turnwire_dot_v1_dot_turn__service__pb2.CountTokensResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -107,6 +107,12 @@ class TurnServiceStub:
     """
     ResolvePolicy: _grpc.UnaryUnaryMultiCallable[_turn_service_pb2.ResolvePolicyRequest, _turn_service_pb2.ResolvePolicyResponse]
     """Computes the policy that a run would get, without running anything."""
+    CountTokens: _grpc.UnaryUnaryMultiCallable[_turn_service_pb2.CountTokensRequest, _turn_service_pb2.CountTokensResponse]
+    """Counts the input tokens of the first model call that this turn would make,
+    with its instructions, tools and history, without running anything. The
+    provider counts where it can; otherwise the answer is an estimate and says
+    so.
+    """
     ListTools: _grpc.UnaryUnaryMultiCallable[_turn_service_pb2.ListToolsRequest, _turn_service_pb2.ListToolsResponse]
     """Lists the tools a run would see: the registry as seen by this caller."""
 
@@ -172,6 +178,12 @@ class TurnServiceAsyncStub(TurnServiceStub):
     """
     ResolvePolicy: _aio.UnaryUnaryMultiCallable[_turn_service_pb2.ResolvePolicyRequest, _turn_service_pb2.ResolvePolicyResponse]  # type: ignore[assignment]
     """Computes the policy that a run would get, without running anything."""
+    CountTokens: _aio.UnaryUnaryMultiCallable[_turn_service_pb2.CountTokensRequest, _turn_service_pb2.CountTokensResponse]  # type: ignore[assignment]
+    """Counts the input tokens of the first model call that this turn would make,
+    with its instructions, tools and history, without running anything. The
+    provider counts where it can; otherwise the answer is an estimate and says
+    so.
+    """
     ListTools: _aio.UnaryUnaryMultiCallable[_turn_service_pb2.ListToolsRequest, _turn_service_pb2.ListToolsResponse]  # type: ignore[assignment]
     """Lists the tools a run would see: the registry as seen by this caller."""
 
@@ -300,6 +312,18 @@ class TurnServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_turn_service_pb2.ResolvePolicyResponse, _abc.Awaitable[_turn_service_pb2.ResolvePolicyResponse]]:
         """Computes the policy that a run would get, without running anything."""
+
+    @_abc_1.abstractmethod
+    def CountTokens(
+        self,
+        request: _turn_service_pb2.CountTokensRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_turn_service_pb2.CountTokensResponse, _abc.Awaitable[_turn_service_pb2.CountTokensResponse]]:
+        """Counts the input tokens of the first model call that this turn would make,
+        with its instructions, tools and history, without running anything. The
+        provider counts where it can; otherwise the answer is an estimate and says
+        so.
+        """
 
     @_abc_1.abstractmethod
     def ListTools(

@@ -1,0 +1,325 @@
+"""Changes a JSON Schema into one that a server's dialect takes. Pure, cached, bounded; knows no server and no wire.
+
+What conforms to the changed schema conforms to the original one too, but for what cannot be said otherwise:
+- ALL_REQUIRED: an optional property that is absent comes as null, whether or not the original allows null.
+- NO_TOP_LEVEL_UNION: the branches become one object, so that properties of several of them may come together.
+- INLINE_REFS: a recursion is cut to "any value" where it begins again; so is what would grow beyond the bounds.
+- NO_VALIDATION_KEYWORDS: what is dropped stands in the description, and nothing enforces it.
+CLOSED_OBJECTS only narrows: a map of free keys can then only be empty. ``strict_form`` says when these losses occur.
+
+Sources: OpenAI "Structured outputs, supported schemas"; OpenAPI 3.0 ``nullable`` (the dialect without type arrays).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from turnwired.providers.profiles import SchemaAdaptation
+from turnwired.providers.schema_inlining import Unresolvable, inlined, resolved
+from turnwired.providers.schema_merging import Schema, all_of, object_union, properties_of, required_of, with_children
+
+MAX_DEPTH = 100
+_MAX_CACHED_CHARS = 64 * 1024
+_OF_OBJECTS = frozenset({"type", "properties", "required", "additionalProperties"})
+_NULL: Schema = {"type": "null"}
+_LOSSY = frozenset({SchemaAdaptation.ALL_REQUIRED, SchemaAdaptation.CLOSED_OBJECTS})
+
+# What strict dialects refuse. The first may be told to the model in words; the others say nothing that it needs.
+_TELLING = (
+    *("minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("multipleOf", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties"),
+    *("maxProperties", "dependentRequired", "contentEncoding", "contentMediaType", "default", "examples"),
+)
+_SILENT = (
+    *("contains", "propertyNames", "patternProperties", "unevaluatedProperties", "unevaluatedItems"),
+    *("dependentSchemas", "if", "then", "else", "not", "$schema", "$id", "$comment"),
+)
+_DROPPED = frozenset({*_TELLING, *_SILENT})
+
+
+def adapted(schema_json: str, adaptations: frozenset[SchemaAdaptation]) -> str:
+    """The schema in the form that a server takes, as compact JSON text; the same text when nothing has to change.
+
+    A schema that is no JSON object, is nested deeper than ``MAX_DEPTH`` or has a reference that leads nowhere is
+    returned unchanged: it is for the server to refuse. Never raises.
+    """
+    if not adaptations or not schema_json:
+        return schema_json
+    if len(schema_json) > _MAX_CACHED_CHARS:
+        return _adapted(schema_json, adaptations)
+    return _kept(schema_json, adaptations)
+
+
+def for_tools(adaptations: frozenset[SchemaAdaptation]) -> frozenset[SchemaAdaptation]:
+    """The adaptations that tools need, whose schemas are not sent as strict ones.
+
+    Only a strict schema has to be closed with all required, and to tools both do harm: a map of free keys could not be
+    filled, and null would come for an argument that was left out.
+    """
+    return adaptations - _LOSSY
+
+
+def strict_form(schema_json: str, adaptations: frozenset[SchemaAdaptation]) -> tuple[str, bool]:
+    """The schema for structured output, and whether a server may be held to it strictly.
+
+    False when the strict form would say something else than the original: then what can be left out is not made
+    nullable, maps stay open, and the server takes the schema as a strong hint.
+    """
+    if adaptations & _LOSSY and (schema := _decoded(schema_json)) is not None and _loses(schema):
+        return adapted(schema_json, adaptations - _LOSSY), False
+    return adapted(schema_json, adaptations), True
+
+
+@lru_cache(maxsize=512)
+def _kept(schema_json: str, adaptations: frozenset[SchemaAdaptation]) -> str:
+    return _adapted(schema_json, adaptations)
+
+
+def _adapted(schema_json: str, adaptations: frozenset[SchemaAdaptation]) -> str:
+    schema = _decoded(schema_json)
+    if schema is None:
+        return schema_json
+    try:
+        changed = _changed(schema, adaptations)
+    except (Unresolvable, RecursionError):
+        return schema_json
+    return schema_json if changed == schema else msgspec.json.encode(changed).decode()
+
+
+def _changed(schema: Schema, adaptations: frozenset[SchemaAdaptation]) -> Schema:
+    if SchemaAdaptation.INLINE_REFS in adaptations:
+        schema = inlined(schema)
+    if SchemaAdaptation.NO_TOP_LEVEL_UNION in adaptations:
+        schema = _plain_top(schema)
+    if adaptations & _LOSSY:
+        schema = _without_all_of(schema)
+    if SchemaAdaptation.ALL_REQUIRED in adaptations:
+        schema = _all_required(schema)
+    if SchemaAdaptation.CLOSED_OBJECTS in adaptations:
+        schema = _closed(schema)
+    if SchemaAdaptation.NO_VALIDATION_KEYWORDS in adaptations:
+        schema = _without_validation(schema)
+    if SchemaAdaptation.NO_TYPE_ARRAYS in adaptations:
+        schema = _without_type_arrays(schema)
+    return schema
+
+
+def _decoded(schema_json: str) -> Schema | None:
+    try:
+        schema = msgspec.json.decode(schema_json)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(schema, dict):
+        return None
+    level: list[Any] = [schema]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below += value.values()
+            elif isinstance(value, list):
+                below += value
+        if not below:
+            return schema
+        level = below
+    return None
+
+
+def _is_object(schema: Schema) -> bool:
+    kind = schema.get("type")
+    return (
+        kind == "object" or (isinstance(kind, list) and "object" in kind) or (kind is None and "properties" in schema)
+    )
+
+
+def _loses(schema: Schema) -> bool:
+    """Whether any object has optional properties that cannot be null, or keys that it does not name."""
+    found = False
+
+    def look(node: Schema) -> Schema:
+        nonlocal found
+        if _is_object(node):
+            properties, required = properties_of(node), set(required_of(node))
+            free = node.get("additionalProperties", not properties) is not False or required - properties.keys()
+            if free or any(not _takes_null(properties[name]) for name in properties.keys() - required):
+                found = True
+        return with_children(node, look)
+
+    look(schema)
+    return found
+
+
+# --- The top ---------------------------------------------------------------------------------------------------------
+
+
+def _plain_top(schema: Schema) -> Schema:
+    """The top as one object. Left as it is where no branch can be an object: then nothing would be right."""
+    root = schema
+    schema = resolved(schema, root)
+    pieces: list[Schema] = [{k: v for k, v in schema.items() if k not in {"anyOf", "oneOf", "allOf", "enum", "not"}}]
+    branches = schema.get("allOf")
+    if isinstance(branches, list):
+        pieces += [_plain_top_of(branch, root) for branch in branches if isinstance(branch, dict)]
+    for key in ("anyOf", "oneOf"):
+        branches = schema.get(key)
+        if not isinstance(branches, list):
+            continue
+        union = object_union([_plain_top_of(branch, root) for branch in branches if isinstance(branch, dict)])
+        if union is None:
+            return root
+        pieces.append(union)
+    merged = all_of(pieces) if len(pieces) > 1 else pieces[0]
+    if merged is None:
+        return root
+    if _is_object(merged):
+        merged = {"type": "object", **merged, **({"type": "object"} if isinstance(merged.get("type"), list) else {})}
+    return merged
+
+
+def _plain_top_of(branch: Schema, root: Schema) -> Schema:
+    branch = resolved(branch, root)
+    if not branch.keys() & {"anyOf", "oneOf", "allOf"}:
+        return branch
+    return {k: v for k, v in _plain_top({"$defs": root.get("$defs", {}), **branch}).items() if k != "$defs"}
+
+
+# --- Everywhere ------------------------------------------------------------------------------------------------------
+
+
+def _without_all_of(schema: Schema) -> Schema:
+    """Objects under allOf, or beside a union, as one object each: closed apart they would exclude each other."""
+    schema = with_children(schema, _without_all_of)
+    branches = schema.get("allOf")
+    if isinstance(branches, list) and all(isinstance(branch, dict) for branch in branches):
+        rest = {k: v for k, v in schema.items() if k != "allOf"}
+        schema = all_of([rest, *branches]) or schema
+    for key in ("anyOf", "oneOf"):
+        branches = schema.get(key)
+        if not isinstance(branches, list) or not isinstance(schema.get("properties"), dict):
+            continue
+        outside: Schema = {
+            k: schema[k] for k in ("type", "properties", "required", "additionalProperties") if k in schema
+        }
+        merged = [all_of([outside, branch]) if isinstance(branch, dict) else None for branch in branches]
+        if None not in merged:
+            schema = {k: v for k, v in schema.items() if k not in outside} | {key: merged}
+    return schema
+
+
+def _all_required(schema: Schema) -> Schema:
+    schema = with_children(schema, _all_required)
+    properties = schema.get("properties")
+    if not _is_object(schema) or not isinstance(properties, dict):
+        return schema
+    before = required_of(schema)
+    return {
+        **schema,
+        "properties": {name: sub if name in before else _nullable(sub) for name, sub in properties.items()},
+        "required": list(properties),
+    }
+
+
+def _takes_null(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return schema is True
+    kind, values = schema.get("type"), schema.get("enum")
+    if isinstance(values, list):
+        return None in values
+    if kind is not None:
+        return kind == "null" or (isinstance(kind, list) and "null" in kind)
+    if "const" in schema:
+        return schema["const"] is None
+    for key in ("anyOf", "oneOf"):
+        if isinstance(branches := schema.get(key), list):
+            return any(_takes_null(branch) for branch in branches)
+    return not schema.keys() & {"$ref", "allOf", "not", "if"}
+
+
+def _nullable(schema: Any) -> Any:
+    if not isinstance(schema, dict) or _takes_null(schema):
+        return schema
+    kind, values = schema.get("type"), schema.get("enum")
+    told = {k: v for k, v in schema.items() if k in {"description", "title"}}
+    if kind is not None and "const" not in schema:
+        kinds = kind if isinstance(kind, list) else [kind]
+        with_null = {"type": kinds if "null" in kinds else [*kinds, "null"]}
+        return {**schema, **with_null, **({"enum": [*values, None]} if isinstance(values, list) else {})}
+    if isinstance(branches := schema.get("anyOf"), list):
+        return {**schema, "anyOf": [*branches, _NULL]}
+    return {**told, "anyOf": [{k: v for k, v in schema.items() if k not in told}, _NULL]}
+
+
+def _closed(schema: Schema) -> Schema:
+    def branch(node: Schema) -> Schema:
+        # What is left of an allOf could not be made one object: closed apart, nothing would conform.
+        return _closed(node)
+
+    open_branches = schema.get("allOf")
+    schema = with_children(schema, branch)
+    if open_branches is not None:
+        return {**schema, "allOf": open_branches}
+    if not _is_object(schema):
+        return schema
+    return {**{k: v for k, v in schema.items() if k != "patternProperties"}, "additionalProperties": False}
+
+
+def _without_validation(schema: Schema) -> Schema:
+    schema = with_children(schema, _without_validation)
+    if not schema.keys() & _DROPPED:
+        return schema
+    kept = {k: v for k, v in schema.items() if k not in _DROPPED}
+    told = [f"{k}: {msgspec.json.encode(schema[k]).decode()}" for k in _TELLING if k in schema]
+    if told:
+        before = kept.get("description")
+        words = f"({', '.join(told)})"
+        kept["description"] = f"{before} {words}" if isinstance(before, str) and before else words
+    return kept
+
+
+def _without_type_arrays(schema: Schema) -> Schema:
+    """Null as ``nullable``, several types as ``anyOf``: the dialect without type arrays has no type null either."""
+    schema = with_children(schema, _without_type_arrays)
+    for key in ("anyOf", "oneOf"):
+        branches = schema.get(key)
+        if isinstance(branches, list) and _NULL in branches:
+            rest = [branch for branch in branches if branch != _NULL] or [_NULL]
+            schema = {k: v for k, v in schema.items() if k != key} | {"nullable": True}
+            if len(rest) == 1 and isinstance(rest[0], dict) and not (rest[0].keys() - {"description"}) & schema.keys():
+                schema = {**rest[0], **schema}
+            else:
+                schema[key] = rest
+    kinds = schema.get("type")
+    if not isinstance(kinds, list):
+        return schema
+    schema = {k: v for k, v in schema.items() if k != "type"}
+    if "null" in kinds:
+        schema["nullable"] = True
+        if isinstance(values := schema.get("enum"), list):
+            schema["enum"] = [value for value in values if value is not None]
+    kinds = [kind for kind in kinds if kind != "null"]
+    if len(kinds) == 1:
+        return {"type": kinds[0], **schema}
+    return _by_type(schema, kinds) if kinds else {**schema, "type": "null"}
+
+
+_OF_TYPE = {
+    "object": ("properties", "required", "additionalProperties", "patternProperties", "propertyNames"),
+    "array": ("items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems"),
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+}
+
+
+def _by_type(schema: Schema, kinds: list[Any]) -> Schema:
+    """One branch for each type with the keywords that concern it."""
+    if "anyOf" in schema or "enum" in schema:
+        return schema  # these say the types already
+    owned = {name: kind for kind, names in _OF_TYPE.items() for name in names}
+    branches: list[Schema] = []
+    for kind in kinds:
+        owner = "number" if kind == "integer" else kind
+        branches.append({"type": kind, **{k: v for k, v in schema.items() if owned.get(k) == owner}})
+    return {k: v for k, v in schema.items() if k not in owned} | {"anyOf": branches}
