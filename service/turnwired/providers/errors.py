@@ -94,7 +94,9 @@ class ErrorRule:
         if len(self.text) > MAX_PATTERN:
             raise ValueError(f"text is a pattern of at most {MAX_PATTERN} characters")
         if not _is_quick(self.text):
-            raise ValueError(f"text may have one of * + {{n,}}, one {{m,n}} up to {_MOST_REPEATS}, and no repeated group")
+            raise ValueError(
+                f"text may have one of * + {{n,}}, one {{m,n}} up to {_MOST_REPEATS}, and no repeated group"
+            )
         try:
             re.compile(self.text)
         except re.error:
@@ -266,6 +268,7 @@ _MEANINGS: Mapping[ErrorKind, _Meaning] = {
         "{provider} rejects the request as invalid for model {model}: see the code, and check options and tools.",
     ),
 }
+
 
 def classify(error: WireError, rules: Sequence[ErrorRule] = ()) -> ErrorKind:
     """The kind of an error, by the profile's own ``rules`` first. Anything unknown is a bad request: never retried."""
