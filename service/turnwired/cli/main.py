@@ -1,4 +1,4 @@
-"""The ``turnwire`` command: serve, run a prompt, list tools, show policy and profiles. Every mistake is one clear line."""
+"""The ``turnwire`` command: serve, run a prompt, list tools, show policy and profiles. A mistake is one clear line."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Layers come lowest first: runtime default (built in), deployment, agent, session, run. A value replaces the lower one
 as a whole, permission rules are appended, entries of a map replace one by one: what ``MergeFrom`` does to the
 contract's message. Then a mode is resolved (RUNTIME_DEFAULT to the default, PROVIDER_NATIVE to what is known of the
-provider's model), and last the safety ceiling cuts what exceeds it. No combination of layers leaves a loop bound without a number.
+provider's model), and last the safety ceiling cuts what exceeds it. No combination of layers leaves a loop bound
+without a number.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ def merge(layers: Sequence[Layer], ceiling: Layer | None = None, native: Layer |
     """The policy in force.
 
     ``layers`` are those above the runtime default, lowest first; ``ceiling`` is the deployment's, in place of the
-    built-in one leaf by leaf. ``native`` holds the numbers of the provider's model, for leaves that are left to it; what
-    it does not know stays PROVIDER_NATIVE. Raises ValueError when the layers are out of order or of a kind that nobody sets.
+    built-in one leaf by leaf. ``native`` holds the numbers of the provider's model, for leaves that are left to it;
+    what it does not know stays PROVIDER_NATIVE. Raises ValueError when the layers are out of order or of a kind that
+    nobody sets.
     """
     _check_order(layers)
     values: dict[str, LeafValue] = {}

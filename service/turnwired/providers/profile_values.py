@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
-from functools import cache
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from turnwired.domain.errors import ConfigError
@@ -18,10 +17,14 @@ from turnwired.domain.errors import ConfigError
 _INDENT = "  "
 
 
-@cache
+_hints: dict[type[Any], Mapping[str, Any]] = {}
+
+
 def hints_of(kind: type[Any]) -> Mapping[str, Any]:
-    """The types of a dataclass's fields."""
-    return get_type_hints(kind)
+    """The types of a dataclass's fields, read once: it takes a millisecond."""
+    if kind not in _hints:
+        _hints[kind] = get_type_hints(kind)
+    return _hints[kind]
 
 
 def read_value(where: str, hint: Any, value: object) -> object:
@@ -47,9 +50,7 @@ def _plain(where: str, hint: type[Any], value: object) -> object:
             return member
     elif is_dataclass(hint) and isinstance(value, Mapping):
         return _row(where, hint, cast(Mapping[str, object], value))
-    elif hint is int and type(value) is int and value > 0:
-        return value
-    elif hint in (bool, str) and isinstance(value, hint):
+    elif type(value) is hint and (hint is not int or value > 0):
         return value
     raise ConfigError(f"{where}: {takes(hint)}")
 
@@ -80,14 +81,20 @@ def _words(hint: Any) -> str:
         inner = get_args(hint)[0]
         if is_dataclass(inner):
             return f"a list of tables with {', '.join(hints_of(cast(type[Any], inner)))}"
-        return "a list of texts" if inner is str else f"a list of {_words(inner).removeprefix('one ')}"
+        if isinstance(inner, type) and issubclass(inner, StrEnum):
+            return f"a list of {_members(inner)}"
+        return "a list of texts" if inner is str else "a list of numbers above 0"
     if origin is Mapping:
         return "a table of texts"
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return f"one of {', '.join(member.value.lower() for member in hint)}"
+        return f"one of {_members(hint)}"
     if hint is bool:
         return "true or false"
     return "a number above 0" if hint is int else "a text"
+
+
+def _members(enum: type[StrEnum]) -> str:
+    return ", ".join(member.value.lower() for member in enum if member.name != "UNSPECIFIED")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
