@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
-import re
 import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -26,14 +25,11 @@ _END = "<!-- end -->"
 def page(text: str) -> str:
     """The page with its tables made anew. Raises ValueError when a table has no place in it."""
     for name, lines in (("profiles", profile_lines()), ("fields", field_lines())):
-        begin = re.escape(_BLOCK.format(name=name))
-        table = "\n".join(lines)
-        new, found = re.subn(
-            f"({begin}).*?(?={_END})", lambda match, t=table: f"{match[1]}{t}\n", text, flags=re.DOTALL
-        )
-        if found != 1:
-            raise ValueError(f"docs/providers.md has {found} places for the table of {name}")
-        text = new
+        before, begin, rest = text.partition(_BLOCK.format(name=name))
+        _, end, after = rest.partition(_END)
+        if not begin or not end:
+            raise ValueError(f"docs/providers.md has no place for the table of {name}")
+        text = "".join((before, begin, *(f"{line}\n" for line in lines), end, after))
     return text
 
 
@@ -75,9 +71,10 @@ def meanings_of(kind: type[Any]) -> dict[str, str]:
     assert isinstance(tree, ast.ClassDef)
     found: dict[str, str] = {}
     for before, after in zip(tree.body, tree.body[1:], strict=False):
-        is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and is_text:
-            found[before.target.id] = " ".join(str(ast.literal_eval(after.value)).split())
+        if not (isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name)):
+            continue
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            found[before.target.id] = " ".join(str(after.value.value).split())
     return found
 
 

@@ -9,6 +9,7 @@ import pytest
 from rpc.server import SECONDS
 
 from turnwire.v1 import (
+    model_pb2,
     policy_pb2,
     server_service_pb2,
     server_service_pb2_grpc,
@@ -49,8 +50,8 @@ async def test_the_limits_of_a_model_are_in_the_server_info_and_in_the_policy(tm
             (await turns.ResolvePolicy(request, timeout=SECONDS)).effective_policy
             for request in (
                 turn_service_pb2.ResolvePolicyRequest(),
-                turn_service_pb2.ResolvePolicyRequest(model={"model": "gpt-nobody-has-heard-of"}),
-                turn_service_pb2.ResolvePolicyRequest(model={"model": "gpt-4.1"}),
+                turn_service_pb2.ResolvePolicyRequest(model=model_pb2.ModelSelection(model="gpt-nobody-has-heard-of")),
+                turn_service_pb2.ResolvePolicyRequest(model=model_pb2.ModelSelection(model="gpt-4.1")),
             )
         ]
     models = {model.model: model for provider in info.providers for model in provider.models}

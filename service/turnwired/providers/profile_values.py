@@ -50,7 +50,7 @@ def _plain(where: str, hint: type[Any], value: object) -> object:
             return member
     elif is_dataclass(hint) and isinstance(value, Mapping):
         return _row(where, hint, cast(Mapping[str, object], value))
-    elif type(value) is hint and (hint is not int or value > 0):
+    elif isinstance(value, str | bool | int) and type(value) is hint and (hint is not int or int(value) > 0):
         return value
     raise ConfigError(f"{where}: {takes(hint)}")
 
