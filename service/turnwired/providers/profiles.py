@@ -170,11 +170,12 @@ class Profile:
     usage_option: bool = True
     """It has to be asked for usage with ``stream_options.include_usage``, and knows that field."""
     output_tokens_field: str = "max_completion_tokens"
-    """Name of the cap of output tokens (chat completions)."""
+    """Name of the cap of output tokens (chat completions), or names joined by dots."""
     reasoning_effort_field: str = "reasoning_effort"
-    """Name of the reasoning effort (chat completions); empty: it cannot be told."""
+    """Name of the reasoning effort (chat completions), or names joined by dots; empty: it cannot be told."""
     reasoning_echo_field: str = ""
-    """Field of an assistant message that gives its reasoning back; empty: reasoning is left out."""
+    """Field of an assistant message that gives its reasoning back; ``content.thinking``: as thinking parts of the
+    content; empty: reasoning is left out."""
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")
     """Where reasoning is in a chunk; the first that has text counts."""
     inputs: frozenset[InputKind] = frozenset({InputKind.IMAGE})
@@ -183,6 +184,8 @@ class Profile:
     """What it accepts as the id of a tool call."""
     structured_output: StructuredOutput = StructuredOutput.JSON_SCHEMA
     """How it is held to a schema: by itself, by its JSON mode with the schema explained, or by words alone."""
+    structured_output_with_tools: bool = True
+    """It is held to a schema or to JSON also while tools are offered; else it is told in words then."""
     prompt_cache: PromptCache = PromptCache.NONE
     """How it is told what to cache: not at all, by a key, or by breakpoints."""
     usage: UsageArrival = UsageArrival.AFTER_FINISH
@@ -196,7 +199,9 @@ class Profile:
     schema_adaptations: frozenset[SchemaAdaptation] = frozenset()
     """What is changed in a JSON Schema before it is sent."""
     option_fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Generation option -> its name on the wire, where that is not the wire's own; empty: it cannot be told."""
+    """Generation option -> its name on the wire, where that is not the wire's own; empty: it cannot be told. In chat
+    completions names may be joined by dots, and ``thinking`` may be followed by its words, as in
+    ``thinking.type=enabled|disabled``."""
     model_limits: tuple[ModelLimitRow, ...] = ()
     """Tokens that models take and give by themselves; the first row counts whose ``models`` matches (``*``: any text).
     Rows of a profile that builds on another come before those of the other."""
