@@ -117,9 +117,9 @@ class Profile:
     ``models``: offered by name; the first is the default. ``tool_calling``: see ToolCalling.
     ``tool_choice``: modes that the server obeys with native calls; under a schema any choice is obeyed.
     ``named_tool_choice``: it can be told to call one tool.
+    ``include``: what answers of openai.responses shall hold beside the usual.
     ``parallel_tool_calls``: it knows the flag of that name. ``usage_option``: it knows stream_options.include_usage.
     ``output_tokens_field``: name of the cap. ``reasoning_effort_field``: empty, where effort cannot be told.
-    ``include``: what answers shall hold beside the usual, in openai.responses.
     ``reasoning_echo_field``: where the assistant's reasoning is given back; empty: it is left out.
     ``inputs``: what it takes in user messages beside text. ``call_ids``: see CallIdForm.
     ``structured_output``, ``prompt_cache``, ``usage``: see the types. ``schema_adaptations``: what its schemas lack.
@@ -153,9 +153,9 @@ class Profile:
     named_tool_choice: bool = True
     parallel_tool_calls: bool = True
     usage_option: bool = True
+    include: tuple[str, ...] = ("reasoning.encrypted_content",)
     output_tokens_field: str = "max_completion_tokens"
     reasoning_effort_field: str = "reasoning_effort"
-    include: tuple[str, ...] = ("reasoning.encrypted_content",)
     reasoning_echo_field: str = ""
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")
     inputs: frozenset[InputKind] = frozenset({InputKind.IMAGE})
