@@ -90,6 +90,17 @@ def call(call_id: str, zone: str) -> Message:
     return said(Role.ASSISTANT, ToolCall(call_id, CLOCK.ref, json.dumps({"timezone": zone})))
 
 
+def result(call_id: str, time: str) -> Message:
+    """What the call gave."""
+    return said(Role.TOOL, ToolResult(call_id, ToolResultStatus.OK, (Part("t", Text(time)),)))
+
+
+def example(call_id: str, city: str, zone: str, time: str) -> list[Message]:
+    """A turn as it should be."""
+    answered = said(Role.ASSISTANT, Text(f"It is {time} in {city}."))
+    return [question(city), call(call_id, zone), result(call_id, time), answered]
+
+
 def request(provider: HttpProvider, *messages: Message, tools: tuple[Tool, ...] = ()) -> ModelRequest:
     """A request that is answered greedily."""
     return ModelRequest(
@@ -128,15 +139,15 @@ async def test_llama_cpp_answers_with_text_and_counts_what_it_was_asked(provider
 
 @pytest.mark.requirement("RESP-29")
 async def test_llama_cpp_calls_a_tool_and_answers_from_its_result(provider: HttpProvider) -> None:
-    led = [question("Paris"), call("e1", "Europe/Paris"), question("New York"), call("e2", "America/New_York")]
-    folded = await answer(provider, request(provider, *led, question("Tokyo"), tools=(CLOCK,)))
+    led = [*example("e1", "Paris", "Europe/Paris", "10:15"), *example("e2", "New York", "America/New_York", "04:15")]
+    asked = [*led, question("Tokyo")]
+    folded = await answer(provider, request(provider, *asked, tools=(CLOCK,)))
     [made] = folded.calls.values()
     assert (made.name, json.loads(made.arguments), made.closed) == ("get_time", {"timezone": "Asia/Tokyo"}, True)
     assert folded.stopped
     assert folded.stopped.reason is FinishReason.TOOL_CALLS
-    result = said(Role.TOOL, ToolResult("c1", ToolResultStatus.OK, (Part("t", Text("17:48")),)))
     told = await answer(
-        provider, request(provider, question("Tokyo"), call("c1", "Asia/Tokyo"), result, tools=(CLOCK,))
+        provider, request(provider, *asked, call("c1", "Asia/Tokyo"), result("c1", "17:48"), tools=(CLOCK,))
     )
     assert "17:48" in told.text
 

@@ -227,6 +227,22 @@ def test_a_message_has_its_id_with_its_reasoning_and_its_phase_always() -> None:
     assert [(item.get("id"), item.get("phase")) for item in sent[1:]] == [("m1", "commentary"), ("m2", None)]
 
 
+@pytest.mark.requirement("RESP-16")
+@pytest.mark.parametrize(
+    "lost",
+    [
+        [own("reasoning", '{"id":"rs_2","type":"reasoning","summary":[]}')],
+        [own("reasoning", RS), own("shell_call", '{"call_id":"s1"}')],
+    ],
+    ids=["an-id-of-nothing", "an-unanswered-call"],
+)
+def test_a_message_behind_reasoning_that_stays_away_loses_its_id(lost: list[Content]) -> None:
+    first, second = own("message", '{"id":"m1"}'), own("message", '{"id":"m2"}')
+    assert turn(own("reasoning", RS), Text("a"), first, Text("b"), second)[-1] == "text m2"
+    sent = turn(own("reasoning", RS), Text("a"), first, *lost, Text("b"), second)
+    assert sent == ["reasoning rs_1", "text m1", "text"]
+
+
 @pytest.mark.requirement("RESP-17")
 def test_a_call_of_a_providers_tool_goes_back_only_with_its_output() -> None:
     call, output = (
@@ -234,6 +250,7 @@ def test_a_call_of_a_providers_tool_goes_back_only_with_its_output() -> None:
     )
     assert turn(call, output, Text("a")) == ["shell_call", "shell_call_output", "text"]
     assert turn(call) == []
+    assert turn(call, OpaqueBlock("shell_call_output", '{"call_id":"s1"}', "another")) == []
     assert turn(call, own("shell_call_output", '{"call_id":"s2","type":"shell_call_output"}')) == ["shell_call_output"]
     assert turn(own("reasoning", RS), call, Text("a"), own("message", '{"id":"msg_1"}')) == ["text"]
 

@@ -226,8 +226,20 @@ def test_items_and_parts_without_end_are_a_protocol_error() -> None:
     folded = fold(ResponsesParser(), reads(stream([text_delta("a", 0, part) for part in range(MAX_PARTS + 1)]), 4096))
     assert folded.broken
     assert len(folded.parts) == MAX_PARTS
+    spread = [text_delta("a", index, part) for index in range(3) for part in range(MAX_PARTS // 2)]
+    assert fold(ResponsesParser(), reads(stream(spread), 4096)).broken
     anonymous = [{"type": "response.output_text.delta", "item_id": f"m{n}", "delta": "a"} for n in range(9000)]
     assert len(fold(ResponsesParser(), reads(stream(anonymous), 4096)).parts) == 1
+
+
+@pytest.mark.requirement("RESP-13")
+def test_arguments_without_end_for_a_call_without_a_name_are_a_protocol_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnwired.providers.openai_responses_items.MAX_HELD_CHARS", 10)
+    delta = {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "12345"}
+    assert fold(ResponsesParser(), [stream([delta] * 2)]).broken is None
+    assert fold(ResponsesParser(), [stream([delta] * 3)]).broken
+    named = added(0, type="function_call", call_id="c", name="f")
+    assert fold(ResponsesParser(), [stream([named, *[delta] * 3])]).broken is None
 
 
 @pytest.mark.requirement("RESP-4")

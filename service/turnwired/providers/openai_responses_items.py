@@ -19,6 +19,8 @@ from turnwired.providers.openai_responses_fields import image_of, list_of, text_
 
 MAX_ITEMS = 4096
 MAX_PARTS = 4096
+MAX_HELD_CHARS = 4 * 1024 * 1024
+"""Of the arguments of calls that have no name yet."""
 ENVELOPE = "message"
 """Kind of the native item that keeps what a message has beside its content, its id and its phase, and where it ends."""
 CITATIONS = "annotations"
@@ -72,8 +74,8 @@ class ItemTracker:
     """Turns what events say of items into model items, and remembers only what it needs to find them again."""
 
     __slots__ = (
-        *("_at", "_batch", "_calls", "_ids", "_items", "_kind", "_newest", "_number", "_open", "_part", "_reasoned"),
-        *("_waiting", "refused"),
+        *("_at", "_batch", "_calls", "_held", "_ids", "_items", "_kind", "_newest", "_number", "_open", "_part"),
+        *("_parts", "_reasoned", "_waiting", "refused"),
     )
 
     def __init__(self, batch: BatchBuilder) -> None:
@@ -83,6 +85,8 @@ class ItemTracker:
         self._ids: dict[str, int] = {}
         self._number = 0
         self._newest = -1
+        self._parts = 0
+        self._held = 0
         self._at: Place | None = None
         self._kind = PartKind.TEXT
         self._part = -1
@@ -251,14 +255,18 @@ class ItemTracker:
             if item.part < 0:
                 item.type = item.type or "function_call"
                 self._list(item)
+                self._held += len(text)
+                if self._held > MAX_HELD_CHARS:
+                    raise protocol_error("The provider sent arguments without end for a tool call without a name.")
                 item.held.append(text)
                 return False
             self._part = item.part
         else:
             part = item.parts.get((channel, sub))
             if part is None:
-                if len(item.parts) >= MAX_PARTS:
-                    raise protocol_error(f"The provider sent an output item of more than {MAX_PARTS} parts.")
+                self._parts += 1
+                if self._parts > MAX_PARTS:
+                    raise protocol_error(f"The provider sent more than {MAX_PARTS} parts in one answer.")
                 part = item.parts[channel, sub] = item.last = self._batch.new_part()
             self._part = part
             self.refused = self.refused or channel is Channel.REFUSAL
