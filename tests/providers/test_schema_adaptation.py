@@ -179,6 +179,18 @@ def test_validation_is_told_in_the_description_instead() -> None:
     }
 
 
+@pytest.mark.requirement("CHAT-2", "CHAT-3")
+@pytest.mark.parametrize("to", [To.INLINE_REFS, To.NO_TOP_LEVEL_UNION, To.NO_VALIDATION_KEYWORDS])
+def test_a_discriminator_does_not_outlive_what_it_leads_to(to: To) -> None:
+    kinds = {name: {"type": "object", "properties": {"kind": {"const": name}}} for name in ("A", "B")}
+    mapping = {name: f"#/$defs/{name}" for name in kinds}
+    schema = {"discriminator": {"propertyName": "kind", "mapping": mapping}, "$defs": kinds}
+    schema["oneOf"] = [{"$ref": reference} for reference in mapping.values()]
+    found = changed(schema, to)
+    assert "discriminator" not in found
+    assert ("anyOf" in found, "oneOf" in found) == (to is To.NO_VALIDATION_KEYWORDS, to is To.INLINE_REFS)
+
+
 @pytest.mark.requirement("CHAT-2")
 @pytest.mark.parametrize(
     ("schema", "expected"),

@@ -70,6 +70,7 @@ class ChatParser:
         "_finish",
         "_form",
         "_held",
+        "_hidden",
         "_identified",
         "_images",
         "_natives",
@@ -103,6 +104,7 @@ class ChatParser:
         self._identified = False
         self._refused = False
         self._held = False
+        self._hidden = False
         self._finish: str | None = None
         self._usage_seen = False
         self._usage_after_finish = False
@@ -118,15 +120,18 @@ class ChatParser:
 
     @property
     def thinking(self) -> bool:
-        """Whether reasoning was the last that came."""
-        return self._batch.reasoning
+        """Whether reasoning was the last that came, also when it is encrypted and nothing of it is shown."""
+        return self._hidden or self._batch.reasoning
 
     def feed(self, data: bytes) -> list[ModelItem]:
         """The items that ``data`` completes."""
         if not self.ended:
             self._feed(data)
         items = self._batch.take()
-        self.content = self._held or has_content(items)
+        shown = has_content(items)
+        self.content = shown or self._held
+        if self.content:
+            self._hidden = not shown
         self._held = False
         return items
 
