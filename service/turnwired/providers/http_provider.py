@@ -5,6 +5,7 @@ Never retries and keeps nothing between calls but connections and signed-in cred
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -16,10 +17,10 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
-from turnwired.providers.credentials import Credentials, Outgoing, credentials_of
+from turnwired.providers.credentials import Authorization, Credentials, Outgoing, credentials_of
 from turnwired.providers.errors import CallContext, provider_failure
 from turnwired.providers.json_body import JsonBody
-from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
+from turnwired.providers.port import CallLimits, ModelLimits, ModelRequest, ProviderInfo, TokenCount
 from turnwired.providers.profiles import Profile, host_and_port
 from turnwired.providers.tokens import estimated, tokenized
 from turnwired.providers.transport import Exchange, HttpTransport
@@ -133,7 +134,7 @@ class HttpProvider:
         headers = self._headers(request.headers, call)
         if request.renew_credentials:
             await self._credentials.renew()
-        authorization = await self._credentials.authorize(Outgoing("POST", url, headers, call.body))
+        authorization = await self._authorized(Outgoing("POST", url, headers, call.body), request.limits)
         return Exchange(
             url=url,
             headers={**headers, **authorization.headers},
@@ -149,6 +150,19 @@ class HttpProvider:
             ),
             parser=call.parser,
         )
+
+    async def _authorized(self, outgoing: Outgoing, limits: CallLimits) -> Authorization:
+        try:
+            async with asyncio.timeout(limits.total):
+                return await self._credentials.authorize(outgoing)
+        except TimeoutError:
+            longest = f"{limits.total or 0:g} s (timeout.iteration)"
+            raise provider_failure(
+                Reason.PROVIDER_TIMEOUT,
+                f"Signing in for provider {self._profile.name} took longer than {longest}.",
+                retryable=True,
+                origin=self._profile.name,
+            ) from None
 
     def _url(self, address: str, call: WireCall, model: str) -> str:
         path = call.path.replace("{model}", quote(model, safe="")) if "{model}" in call.path else call.path

@@ -114,6 +114,20 @@ async def test_a_renewal_fetches_a_token_however_long_the_old_one_is_valid() -> 
     assert await sent(given) == "Bearer token-2"
 
 
+@pytest.mark.requirement("CRED-7")
+async def test_runs_that_were_rejected_together_fetch_one_token() -> None:
+    source = Source()
+    given = credentials(source)
+    await sent(given)
+    for _ in range(20):
+        await given.renew()
+        assert await sent(given) == "Bearer token-2"
+        source.now += 0.4
+    source.now += 3
+    await given.renew()
+    assert await sent(given) == "Bearer token-3"
+
+
 @pytest.mark.requirement("CRED-8")
 async def test_a_sign_in_that_hangs_ends_with_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "SIGN_IN_SECONDS", 0.05)

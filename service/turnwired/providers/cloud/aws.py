@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Reason
-from turnwired.providers.cloud.surroundings import any_file, any_set, home, installed, made_by, quiet
+from turnwired.providers.cloud.surroundings import any_file, any_set, home, installed, made_by, options_of, quiet
 from turnwired.providers.cloud.token import on_thread
 from turnwired.providers.credentials import Authorization, Outgoing
 from turnwired.providers.errors import provider_failure
@@ -42,7 +42,7 @@ class AwsCredentials:
 
     def __init__(self, profile: Profile, environ: Mapping[str, str]) -> None:
         self._provider = profile.name
-        self._options = profile.sign_in_options
+        self._options = options_of(profile, service=(), region=(), aws_profile=())
         self._environ = environ
         self._source: Any = None  # botocore's credentials, which refresh themselves and know their lock
         self._stamp: tuple[tuple[int, int] | None, ...] = ()

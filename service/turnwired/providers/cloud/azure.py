@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Reason
-from turnwired.providers.cloud.surroundings import any_file, any_set, home, installed, made_by, quiet
+from turnwired.providers.cloud.surroundings import any_file, any_set, home, installed, made_by, options_of, quiet
 from turnwired.providers.cloud.token import REQUEST_SECONDS, Token, TokenCredentials
 from turnwired.providers.errors import provider_failure
 from turnwired.providers.profiles import Profile
@@ -41,7 +41,8 @@ class AzureSource:
 
     def __init__(self, profile: Profile, environ: Mapping[str, str]) -> None:
         self._provider = profile.name
-        self._options = profile.sign_in_options
+        identities = ("managed", "default")
+        self._options = options_of(profile, scope=(), identity=identities, instance_discovery=("on", "off"))
         self._environ = environ
 
     @property

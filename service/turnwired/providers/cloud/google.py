@@ -15,7 +15,7 @@ from typing import Any
 
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Reason
-from turnwired.providers.cloud.surroundings import any_file, any_set, home, installed, made_by, quiet
+from turnwired.providers.cloud.surroundings import any_file, any_set, home, installed, made_by, options_of, quiet
 from turnwired.providers.cloud.token import REQUEST_SECONDS, Token, TokenCredentials
 from turnwired.providers.errors import provider_failure
 from turnwired.providers.profiles import Profile
@@ -38,7 +38,7 @@ class GoogleSource:
 
     def __init__(self, profile: Profile, environ: Mapping[str, str]) -> None:
         self._provider = profile.name
-        self._options = profile.sign_in_options
+        self._options = options_of(profile, scope=())
         self._environ = environ
 
     @property

@@ -1,4 +1,4 @@
-"""What can be known of a cloud sign-in without a network: libraries, variables, files and the maker of the machine.
+"""What can be known of a cloud sign-in without a network: options, libraries, variables, files, the machine's maker.
 
 Knows no cloud by itself; each of them says what counts as evidence for it.
 """
@@ -11,9 +11,26 @@ import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from turnwired.domain.errors import ConfigError
+from turnwired.providers.profiles import Profile
+
 MACHINE = Path("/sys/class/dmi/id")
 """Where Linux tells who made the machine. Clouds write their name into it, also for virtual machines."""
 MAX_BYTES = 256
+
+
+def options_of(profile: Profile, **allowed: tuple[str, ...]) -> Mapping[str, str]:
+    """The profile's options for its sign-in.
+
+    ``allowed``: name -> the values it takes; none: any text. Raises ConfigError for others.
+    """
+    where = f"providers.{profile.name}.sign_in_options"
+    for name, value in profile.sign_in_options.items():
+        if name not in allowed:
+            raise ConfigError(f"{where}.{name[:64]}: the sign-in of {profile.sign_in} takes {', '.join(allowed)}")
+        if allowed[name] and value not in allowed[name]:
+            raise ConfigError(f"{where}.{name}: takes one of {', '.join(allowed[name])}")
+    return profile.sign_in_options
 
 
 @functools.cache

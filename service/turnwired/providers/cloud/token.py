@@ -29,6 +29,8 @@ MARGIN_SHARE = 0.1
 """A token is replaced that long before it expires, or this share of its life, whichever is shorter."""
 PAUSE_SECONDS = 30.0
 """After a failed replacement the token, while it is valid, is used for so long before the next try."""
+RENEWAL_SECONDS = 10.0
+"""A token that a renewal brought is not fetched anew before that: runs that were rejected together fetch one."""
 MAX_THREADS = 8
 """Sign-ins at the same time, over all providers: one that hangs does not take the threads of others."""
 
@@ -72,6 +74,8 @@ class TokenCredentials:
         self._clock = clock
         self._token: Token | None = None
         self._due = 0.0
+        self._renewing = False
+        self._renewed = float("-inf")
         self._fetching = asyncio.Lock()
 
     @property
@@ -94,8 +98,10 @@ class TokenCredentials:
         return Authorization({"Authorization": f"Bearer {token.value}", **token.headers}, token.value)
 
     async def renew(self) -> None:
-        """Forget the token: the next request fetches another."""
-        self._token = None
+        """Forget the token, so that the next request fetches another, unless a renewal has brought it just now."""
+        if self._clock() - self._renewed >= RENEWAL_SECONDS:
+            self._token = None
+            self._renewing = True
 
     async def aclose(self) -> None:
         """Forget the token."""
@@ -119,6 +125,8 @@ class TokenCredentials:
             now = self._clock()
             self._due = token.expires - min(MARGIN_SECONDS, MARGIN_SHARE * max(token.expires - now, 0.0))
             self._token = token
+            if self._renewing:
+                self._renewing, self._renewed = False, now
             return token
 
 
