@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnwired.domain.errors import ConfigError
+from turnwired.providers.anthropic_messages import AnthropicMessages
 from turnwired.providers.credentials import Credentials
 from turnwired.providers.http_provider import HttpProvider
 from turnwired.providers.openai_chat import OpenAIChat
@@ -68,5 +69,7 @@ def wire_of(profile: Profile) -> WireFormat:
     match profile.wire:
         case Wire.OPENAI_CHAT:
             return OpenAIChat(profile)
-        case Wire.OPENAI_RESPONSES | Wire.ANTHROPIC_MESSAGES:
+        case Wire.ANTHROPIC_MESSAGES:
+            return AnthropicMessages(profile)
+        case Wire.OPENAI_RESPONSES:
             raise ConfigError(f"providers.{profile.name}.wire: {profile.wire} is not there yet.")

@@ -126,6 +126,8 @@ class Profile:
     it cannot be told. ``done_marker``: a stream ends with ``[DONE]``. ``token_counter``: it counts input tokens.
     ``tokenizer``: name of the encoding that stands in for it, such as ``o200k_base``.
     ``reasoning_fields``: where reasoning is in a delta, first come. ``model_limits``: the first row that matches.
+    ``body_fields``: fixed fields of every body, such as Vertex's ``anthropic_version``; ``model_in_body``: the model is
+    named in the body too, and not in the URL alone.
     """
 
     name: str
@@ -167,6 +169,8 @@ class Profile:
     schema_adaptations: frozenset[SchemaAdaptation] = frozenset()
     option_fields: Mapping[str, str] = field(default_factory=dict[str, str])
     model_limits: tuple[ModelLimitRow, ...] = ()
+    body_fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    model_in_body: bool = True
 
     def limits_of(self, model: str) -> ModelLimits:
         """What is known of a model."""
