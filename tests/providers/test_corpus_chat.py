@@ -13,9 +13,11 @@ from providers.folding import Folded, fold, reads
 from turnwired.domain.generation import FinishReason
 from turnwired.providers.errors import classify
 from turnwired.providers.openai_chat_parser import ChatParser
+from turnwired.providers.profiles import shipped
 
 CASES = corpus.cases("openai.chat")
 DISPUTED: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("disputed_chat.json").read_text())
+RULES = shipped()["openai-compatible"].errors
 FINISH = {
     FinishReason.STOP: "stop",
     FinishReason.TOOL_CALLS: "tool_calls",
@@ -106,6 +108,6 @@ def test_a_recorded_error_is_of_its_kind(name: str) -> None:
     folded = fold(ChatParser(case["status"]), [case["body"].encode()])
     assert folded.error is not None
     if "error_kind" in DISPUTED.get(name, {}):
-        assert classify(folded.error) != case["error_kind"]
+        assert classify(folded.error, RULES) != case["error_kind"]
     else:
-        assert classify(folded.error) == case["error_kind"]
+        assert classify(folded.error, RULES) == case["error_kind"]

@@ -141,7 +141,12 @@ class HttpProvider:
             body=call.body,
             limits=request.limits,
             context=CallContext(
-                profile.name, request.model, self._credentials.hint, f"{host}:{port}", authorization.secret
+                profile.name,
+                request.model,
+                self._credentials.hint,
+                f"{host}:{port}",
+                authorization.secret,
+                profile.errors,
             ),
             parser=call.parser,
         )
@@ -180,8 +185,8 @@ class HttpProvider:
         return headers
 
     def _no_address(self) -> str:
-        variable = self._profile.base_url_env
-        where = f"the profile's base_url or the environment variable {variable}" if variable else "its base_url"
+        variables = self._profile.address_variables
+        where = f"the environment variable {' or '.join(variables)}" if variables else "its base_url"
         return f"Provider {self._profile.name} has no valid address: put an http or https URL into {where}."
 
     def _no_key(self) -> str:

@@ -37,7 +37,7 @@ class LocalProvider:
     """A ModelProvider over llama.cpp, which is started by the first call."""
 
     def __init__(self, profile: Profile, environ: Mapping[str, str] = os.environ) -> None:
-        """``profile``: the shipped one called ``local``, with a deployment's overrides."""
+        """``profile``: one whose server is ``embedded``, with a deployment's overrides."""
         self._profile = profile
         self._environ = environ
         self._directory = models_directory(environ)
@@ -79,7 +79,7 @@ class LocalProvider:
 
     def limits(self, model: str) -> ModelLimits:  # noqa: ARG002 - the port's
         """What the model was trained for, whatever its name."""
-        return ModelLimits(CONTEXT_TOKENS, MAX_OUTPUT_TOKENS)
+        return ModelLimits(CONTEXT_TOKENS, MAX_OUTPUT_TOKENS, f"embedded model {MODEL_NAME}")
 
     async def count_tokens(self, request: ModelRequest) -> TokenCount:
         """Input tokens of a request. Starts no process."""
