@@ -71,7 +71,7 @@ async def test_run_reads_the_prompt_from_a_pipe_and_continues_a_session(world: W
 
 @pytest.mark.requirement("CLI-12")
 async def test_run_that_ends_otherwise_has_exit_status_1_and_says_what_to_do(world: World, tmp_path: Path) -> None:
-    world.provider.script((Refuse(401, "invalid_api_key"),))
+    world.provider.script(*((Refuse(401, "invalid_api_key"),),) * 2)
     ended = await run_cli("run", "Hello", *world.server, cwd=tmp_path)
     assert ended.code == 1
     assert ended.stdout.splitlines()[-1].startswith("MODEL/PROVIDER_AUTH_FAILED: scripted rejects the credentials: put")
