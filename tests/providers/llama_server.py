@@ -1,7 +1,7 @@
 """llama.cpp's server with the embedded weights and a chat template that knows tools, for tests of a wire's own calls.
 
-The embedded model was not trained for tools, and its template has none; with a template that has them the server holds
-a model to a call that is demanded. Started and stopped over its pipes as ``turnwired.providers.local.server`` is.
+The embedded model was not trained for tools, and its template has none; with one that has them the server tells the
+model of tools and reads the calls that it writes. Started and stopped over its pipes, as the embedded server is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TEMPLATE = """\
 {%- endif %}
 {%- for message in messages %}
 {%- if message.role == 'tool' %}
-{{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
+{{- '<|im_start|>user\\nResult: ' + message.content + '<|im_end|>\\n' }}
 {%- elif message.role == 'assistant' %}
 {{- '<|im_start|>assistant\\n' + (message.content or '') }}
 {%- for call in message.tool_calls or [] %}
