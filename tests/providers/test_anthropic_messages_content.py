@@ -190,6 +190,13 @@ def test_citations_and_what_a_call_has_beside_its_input_join_what_is_before_them
     ]
 
 
+@pytest.mark.requirement("MSG-8")
+def test_citations_belong_to_what_is_right_before_them_only() -> None:
+    cited = OpaqueBlock("citations", "[]", "acme")
+    native = OpaqueBlock("x_result", '{"type":"x_result"}', "acme")
+    assert turn(Text("so"), native, cited) == [text("so"), {"type": "x_result"}]
+
+
 @pytest.mark.requirement("MSG-16")
 @pytest.mark.parametrize("broken", ["", "[1]", '{"a":', '1},{"role":"system"', "[" * 5000])
 def test_a_native_block_that_is_no_object_is_refused(broken: str) -> None:

@@ -290,6 +290,8 @@ def test_what_is_held_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (folded.broken is not None) == (first["content_block"]["type"] == "compaction")
     cited = [delta(0, type="citations_delta", citation={"url": "x" * 50})] * 30
     assert answer_of(MessagesParser(), [stream([START, block(0, type="text", text="t"), *cited])]).folded.broken
+    whole = [event for index in range(20) for event in (block(index, type="x", data="x" * 100), stop(index))]
+    assert len(answer_of(MessagesParser(), [stream([START, *whole, *end()])]).folded.natives) == 20
     parser = MessagesParser()
     for _ in range(20):
         parser.feed(b'{"a":"' + b"x" * 100)
