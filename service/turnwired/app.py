@@ -78,15 +78,14 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         store = _store(config)
         await store.start()
         stack.push_async_callback(store.aclose)
-        profiles = provider_profiles(config)
-        providers = {name: start(profile, environ) for name, profile in profiles.items()}
+        providers = {name: start(profile, environ) for name, profile in provider_profiles(config).items()}
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
         registry = Registry(_sources(config, telemetry.mcp))
         await registry.start()
         stack.push_async_callback(registry.aclose)
-        card = rate_card_of(config, {name: _listed(profile, environ) for name, profile in profiles.items()})
+        card = price_card(config, environ)
         warm = asyncio.Event()
         await stack.enter_async_context(_beside(_warm(card, config, registry, warm)))
         wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card))
@@ -244,6 +243,11 @@ def profile_text(config: Config, name: str) -> str | None:
     """A configured provider's or else a profile's row in force, as TOML; None when there is none of the name."""
     profile = {**known_profiles(config.profiles), **provider_profiles(config)}.get(name)
     return None if profile is None else profile_toml(profile)
+
+
+def price_card(config: Config, environ: Mapping[str, str]) -> RateCard:
+    """What the models of the configured providers cost."""
+    return rate_card_of(config, {name: _listed(item, environ) for name, item in provider_profiles(config).items()})
 
 
 def _listed(profile: Profile, environ: Mapping[str, str]) -> ListedProvider:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from config.kit import load, refusal
 
-from turnwired.app import offered_models, profile_summaries, profile_text, provider_profiles, running
+from turnwired.app import offered_models, price_card, profile_summaries, profile_text, provider_profiles, running
 from turnwired.config import agents_of, load_config
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.model import ModelSelection
@@ -147,6 +147,45 @@ def test_a_summary_says_where_the_key_belongs_and_what_is_missing(tmp_path: Path
     assert text is not None
     assert 'models = ["m"]' in text
     assert profile_text(config, "nobody") is None
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("PROFILE-26")
+@pytest.mark.parametrize(
+    ("environ", "priced"),
+    [
+        ({}, {"openai": True, "anthropic": True, "own": False, "named": True, "local": False}),
+        # Another server than the provider's own: its prices are not known.
+        (
+            {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"},
+            {"openai": False, "anthropic": False, "own": False, "named": True, "local": False},
+        ),
+    ],
+)
+async def test_list_prices_are_for_the_server_that_is_called(
+    tmp_path: Path, environ: dict[str, str], priced: dict[str, bool]
+) -> None:
+    text = """
+    [server]
+    listen = "127.0.0.1:0"
+    [store]
+    path = "memory"
+    [providers.openai]
+    [providers.anthropic]
+    [providers.own]
+    profile = "openai"
+    base_url = "http://127.0.0.1:9/v1"
+    [providers.named]
+    profile = "openai"
+    base_url = "http://127.0.0.1:9/v1"
+    price_list = "openai"
+    [providers.local]
+    """
+    file = tmp_path / "turnwire.toml"
+    file.write_text(text)
+    card = price_card(load_config(file, environ, offered=offered_models()), environ)
+    models = {"anthropic": "claude-haiku-5-5"}
+    assert {name: card.has_price(name, models.get(name, "gpt-5.4-mini")) for name in priced} == priced
 
 
 @pytest.mark.anyio

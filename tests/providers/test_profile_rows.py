@@ -15,8 +15,10 @@ from providers import corpus
 
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.tool import ToolChoiceMode
-from turnwired.providers.build import known_profiles, profile_of
+from turnwired.providers.build import known_profiles, profile_of, start
 from turnwired.providers.errors import ErrorKind, ErrorRule
+from turnwired.providers.http_provider import HttpProvider
+from turnwired.providers.local.provider import LocalProvider
 from turnwired.providers.port import ModelLimits
 from turnwired.providers.profiles import (
     CallIdForm,
@@ -272,6 +274,17 @@ def test_each_price_list_is_known_and_prices_the_default_models() -> None:
             found = genai_prices.calc_price(genai_prices.Usage(input_tokens=1), model, provider_id=profile.price_list)
             assert found.total_price > 0, profile.name
     assert shipped()["local"].price_list == shipped()["ollama"].price_list == ""
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("PROFILE-20")
+async def test_a_row_with_a_server_of_its_own_starts_one_unless_it_has_an_address() -> None:
+    mine = profile_of("mine", profile="local")
+    elsewhere = profile_of("mine", profile="local", base_url="http://127.0.0.1:9/v1")
+    providers = [start(profile, {}) for profile in (mine, elsewhere)]
+    assert [type(provider) for provider in providers] == [LocalProvider, HttpProvider]
+    for provider in providers:
+        await provider.aclose()
 
 
 @pytest.mark.requirement("PROFILE-26")

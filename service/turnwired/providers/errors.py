@@ -15,18 +15,12 @@ from enum import StrEnum
 
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.providers.patterns import MAX_TEXT, RULE, is_quick
 
 MAX_RETRY_AFTER = 24 * 3600.0
 _EPOCH_SECONDS = 1e9
 _EPOCH_MILLISECONDS = 1e12
 _KEY_PIECE = 6
-MAX_TEXT = 2000
-"""Characters of a provider's text in which patterns are searched for: long texts quote the prompt, and cost time."""
-MAX_PATTERN = 500
-_REPEATED_GROUP = re.compile(r"\)[*+{]")  # makes the time of a search exponential, and two open repeats make it cubic
-_OPEN_REPEAT = re.compile(r"[*+]|\{\d*,\}")
-_BOUNDED_REPEAT = re.compile(r"\{(\d*,)?(\d+)\}")
-_MOST_REPEATS = 100
 _SAFE_TOKEN = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,80}")
 
 
@@ -91,16 +85,8 @@ class ErrorRule:
     def __post_init__(self) -> None:
         if not (self.codes or self.types or self.statuses or self.text):
             raise ValueError("a rule needs codes, types, statuses or text")
-        if len(self.text) > MAX_PATTERN:
-            raise ValueError(f"text is a pattern of at most {MAX_PATTERN} characters")
-        if not _is_quick(self.text):
-            raise ValueError(
-                f"text may have one of * + {{n,}}, one {{m,n}} up to {_MOST_REPEATS}, and no repeated group"
-            )
-        try:
-            re.compile(self.text)
-        except re.error:
-            raise ValueError("text is no regular expression") from None
+        if not is_quick(self.text):
+            raise ValueError(f"text {RULE}")
 
     def matches(self, error: WireError) -> bool:
         """Whether an error is one of these."""
@@ -110,17 +96,6 @@ class ErrorRule:
         if status in self.statuses or _among(error.code, self.codes) or _among(error.type, self.types):
             return True
         return bool(self.text) and re.search(self.text, error.message[:MAX_TEXT], re.IGNORECASE) is not None
-
-
-def _is_quick(pattern: str) -> bool:
-    """Whether searching for a pattern takes little time in any text; refuses some that would."""
-    bounded = [int(match[2]) for match in _BOUNDED_REPEAT.finditer(pattern)]
-    return (
-        not _REPEATED_GROUP.search(pattern)
-        and len(_OPEN_REPEAT.findall(pattern)) <= 1
-        and len(bounded) <= 1
-        and all(most <= _MOST_REPEATS for most in bounded)
-    )
 
 
 def _among(word: str, words: tuple[str, ...]) -> bool:
