@@ -1,6 +1,6 @@
 """A real llama.cpp server over the Messages wire: the same three turns as over the other wires.
 
-The embedded model was trained for none of it, so calls and JSON have solved ones before them.
+The embedded model was trained for none of it, so calls and JSON have solved ones before them, as a conversation would.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from turnwired.providers.profiles import Profile, StructuredOutput, Wire
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(200)]
 
 LAUNCHER = Path(__file__).with_name("llama_server.py")
-REF = ToolRef("get_time", "get_time", ToolSource.LOCAL)
+REF = ToolRef("current_time", "current_time", ToolSource.LOCAL)
 CLOCK = Tool(
     REF,
-    "Current time",
+    "Gives the current time in a time zone.",
     '{"type":"object","properties":{"timezone":{"type":"string"}},"required":["timezone"]}',
 )
 TEXT = {"type": "string"}
@@ -50,14 +50,16 @@ def say(role: Role, *contents: Content) -> Message:
     return Message(role, tuple(Part(f"p{i}", content) for i, content in enumerate(contents)))
 
 
-def question(city: str) -> Message:
-    """What is asked."""
-    return say(Role.USER, Text(f"What time is it in {city}?"))
-
-
-def call(call_id: str, zone: str) -> Message:
-    """What is called."""
-    return say(Role.ASSISTANT, ToolCall(call_id, REF, json.dumps({"timezone": zone})))
+def solved(number: int, city: str, zone: str, time: str) -> list[Message]:
+    """A question for the time, answered with the tool."""
+    call_id = f"call_{number}"
+    result = ToolResult(call_id, ToolResultStatus.OK, (Part("r", Text(time)),))
+    return [
+        say(Role.USER, Text(f"What time is it in {city}?")),
+        say(Role.ASSISTANT, ToolCall(call_id, REF, json.dumps({"timezone": zone}))),
+        say(Role.TOOL, result),
+        say(Role.ASSISTANT, Text(f"It is {time} in {city}.")),
+    ]
 
 
 @pytest.fixture
@@ -128,18 +130,19 @@ async def test_a_real_server_answers_a_text_turn_and_counts_its_tokens(provider:
 
 @pytest.mark.requirement("MSG-29")
 async def test_a_real_server_calls_a_tool_and_answers_from_its_result(provider: ModelProvider) -> None:
-    solved = [question("Paris"), call("e1", "Europe/Paris"), question("New York"), call("e2", "America/New_York")]
-    items = await ask(provider, request(provider, [*solved, question("Tokyo")], [CLOCK]))
+    history = [*solved(1, "Paris", "Europe/Paris", "14:05"), *solved(2, "Berlin", "Europe/Berlin", "09:40")]
+    question = say(Role.USER, Text("What time is it in London?"))
+    items = await ask(provider, request(provider, [*history, question], [CLOCK]))
     [opened] = [item for item in items if isinstance(item, ToolCallOpened)]
     arguments = "".join(item.fragment for item in items if isinstance(item, ToolArgumentsChunk))
-    assert opened.name == "get_time"
-    assert json.loads(arguments) == {"timezone": "Asia/Tokyo"}
+    assert opened.name == "current_time"
+    assert json.loads(arguments) == {"timezone": "Europe/London"}
     assert sum(isinstance(item, ToolCallClosed) for item in items) == 1
     stopped = items[-1]
     assert isinstance(stopped, GenerationStopped)
     assert stopped.reason is FinishReason.TOOL_CALLS
-    result = say(Role.TOOL, ToolResult("c1", ToolResultStatus.OK, (Part("r", Text("17:48")),)))
-    items = await ask(provider, request(provider, [question("Tokyo"), call("c1", "Asia/Tokyo"), result], [CLOCK]))
+    answered = solved(3, "London", "Europe/London", "17:48")[:3]
+    items = await ask(provider, request(provider, [*history, *answered], [CLOCK]))
     assert "17:48" in text_of(items)
 
 

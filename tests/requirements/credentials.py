@@ -17,6 +17,7 @@ REQUIREMENTS: dict[str, str] = {
     "CRED-12": "AWS: requests are signed with keys of the environment, files or roles, or carry a bearer key.",
     "CRED-13": "A missing library names the pip command, and nothing to sign in with names the variables.",
     "CRED-14": "URL, headers and signature are those that the providers' own SDKs would send.",
+    "CRED-15": "Each cloud works end to end against a server that checks the credentials, also after a rejection.",
     "CRED-16": "Cloud libraries are imported by the first sign-in only, and none of them logs what it sends.",
     "CRED-17": "An option of a sign-in that is unknown, or a key beside a sign-in, is refused by its name.",
     "CRED-18": "An error inside a 200 is a failed attempt before any delta, and surfaces with the output after one.",

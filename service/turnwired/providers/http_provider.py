@@ -185,9 +185,12 @@ class HttpProvider:
         return headers
 
     def _no_address(self) -> str:
-        variables = self._profile.address_variables
-        where = f"the environment variable {' or '.join(variables)}" if variables else "its base_url"
-        return f"Provider {self._profile.name} has no valid address: put an http or https URL into {where}."
+        profile = self._profile
+        if not profile.address_variables:
+            return f"Provider {profile.name} has no valid address: put an http or https URL into its base_url."
+        variables = " or ".join(dict.fromkeys(profile.address_variables))
+        part = "a part of its address" if "://" in profile.base_url else "an http or https URL"
+        return f"Provider {profile.name} has no valid address: put {part} into the environment variable {variables}."
 
     def _no_key(self) -> str:
         return f"Provider {self._profile.name} {self._credentials.lack}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from providers.calls import ask
@@ -13,7 +14,7 @@ from turnwired.domain.failure import Reason
 from turnwired.providers.build import provider_for
 from turnwired.providers.credentials import Authorization, Outgoing, credentials_of
 from turnwired.providers.port import CallLimits, ModelRequest
-from turnwired.providers.profiles import SignIn, shipped
+from turnwired.providers.profiles import SignIn, shipped, with_overrides
 
 pytestmark = pytest.mark.anyio
 
@@ -33,6 +34,16 @@ def test_an_option_that_a_sign_in_does_not_know_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         credentials_of(profile(sign_in, sign_in_options=options), {})
+
+
+@pytest.mark.requirement("CRED-17")
+@pytest.mark.parametrize("row", [{"key_env": "KEY"}, {"key_file": "/run/key"}])
+def test_a_key_beside_a_sign_in_is_refused_and_one_instead_of_it_is_taken(row: dict[str, Any]) -> None:
+    (field_name,) = row
+    with pytest.raises(ConfigError, match=rf'providers.mine.{field_name}: .*sign_in = "key"'):
+        with_overrides(shipped(), {"mine": {"extends": "foundry", **row}})
+    taken = with_overrides(shipped(), {"mine": {"extends": "foundry", "sign_in": "key", **row}})["mine"]
+    assert taken.sign_in is SignIn.KEY
 
 
 class Slow:
