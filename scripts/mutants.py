@@ -256,10 +256,30 @@ MUTANTS = (
     ),
     # --- retries and money
     Mutant("one attempt too many", "retry", "if attempt >= bounds.max_attempts:", "if attempt > bounds.max_attempts:"),
-    Mutant("tried again after output", "machine", "produced=self._answer.produced)", "produced=False)"),
+    Mutant("tried again after output", "machine", "renewed = self._answer.produced", "renewed = False"),
     Mutant("a long Retry-After is waited for", "retry", "failure.retry_after > LONGEST_RETRY_AFTER", "False"),
-    Mutant("Retry-After is ignored", "retry", "max(backoff, (failure.retry_after or 0.0) * spread)", "backoff"),
+    Mutant("Retry-After is ignored", "retry", "(failure.retry_after or 0.0)", "0.0"),
     Mutant("permanent failures are tried again", "retry", " or failure.reason in _PERMANENT", ""),
+    Mutant("rejected credentials are final", "retry", "Again(0, renew=True) if renewable else GiveUp", "GiveUp"),
+    Mutant(
+        "rejected credentials are sent again", "machine", "self._call_model(out, renew=True)", "self._call_model(out)"
+    ),
+    Mutant("credentials are renewed for ever", "machine", "            self._renewed = True\n", ""),
+    Mutant(
+        "an iteration inherits the renewal",
+        "machine",
+        "        self._renewed = False\n        self._batch",
+        "        self._batch",
+    ),
+    Mutant(
+        "credentials are renewed after output", "retry", "not attempt.produced and attempt.number", "attempt.number"
+    ),
+    Mutant("a renewal is no attempt", "retry", "attempt.number < bounds.max_attempts", "True"),
+    Mutant("credentials are renewed for any fault", "retry", "return Again(delay)", "return Again(delay, renew=True)"),
+    Mutant("a renewal waits", "retry", "Again(0, renew=True)", "Again(10**9, renew=True)"),
+    Mutant("jitter lengthens delays", "retry", "(1.0 - share)", "(1.0 + share)"),
+    Mutant("waits beyond the run's end", "retry", "if left is not None and delay >= left:", "if False:"),
+    Mutant("waits to the very end of the run", "retry", "delay >= left", "delay > left"),
     Mutant(
         "usage of failed attempts is lost",
         "machine",
@@ -284,6 +304,7 @@ EXAMPLE_FILES = (
     "test_endings.py",
     "test_tools.py",
     "test_retries.py",
+    "test_renewal.py",
     "test_answer.py",
     "test_recovery.py",
     "test_native_parts.py",

@@ -118,7 +118,10 @@ MISTAKES = [
     ("[server]\nlisten = '7443'", 'server.listen: takes "host:port", "[v6 address]:port" or "unix:path"'),
     ("[agents.default]\nmodel = 'x'", 'agents.default.model: takes "provider/model", such as "openai/gpt-5.4-mini"'),
     ("[agents.default]\nmodel = 'x/y'", 'agents.default.model: there is no provider "x"; configured: local'),
-    ("[providers.x]", "agents.default.model: is required, because no provider names its models"),
+    (
+        "[providers.x]",
+        'agents.default.model: is required, because no provider names its models; add models = ["..."] to providers.x',
+    ),
     (
         "[agents.'a b']",
         "agents.a b: an id is 1 to 64 letters, digits, '_', '.' or '-', beginning with a letter or digit",

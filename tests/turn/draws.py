@@ -55,10 +55,19 @@ STATUSES = st.sampled_from(
 )
 FAULTS: st.SearchStrategy[Failure] = st.builds(
     lambda reason, retryable, retry_after: failure(reason, retryable=retryable, retry_after=retry_after),
-    st.sampled_from([Reason.PROVIDER_UNAVAILABLE, Reason.PROVIDER_RATE_LIMITED, Reason.CONTEXT_OVERFLOW]),
+    st.sampled_from(
+        [
+            Reason.PROVIDER_UNAVAILABLE,
+            Reason.PROVIDER_RATE_LIMITED,
+            Reason.CONTEXT_OVERFLOW,
+            Reason.PROVIDER_AUTH_FAILED,
+        ]
+    ),
     st.sampled_from([True, True, True, False]),
     st.sampled_from([None, None, None, 3.0, 120.0, 121.0]),
 )
+REMAINING = st.sampled_from([None, None, 10**12, 10**9, -(10**9)])
+"""Nanoseconds that the run has left when an attempt fails."""
 PROBLEMS = st.sampled_from([None, None, None, Reason.TOOL_ARGUMENTS_INVALID, Reason.TOOL_DENIED])
 STOPS: st.SearchStrategy[Fact] = st.sampled_from(
     [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import Any
 
 from turn.machinekit import RUN_ID, assert_well_formed, failure
 from turn.shadow import IterationBook, Shadow
 
 from turnwired.domain.event import IterationFinished, PartFinished, RunFinished, ToolCallFinished
-from turnwired.domain.failure import Reason
+from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Reasoning, Role, Text, ToolCall, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
@@ -57,6 +58,30 @@ def _after_whole_answer(
     if reason is FinishReason.TOOL_CALLS:
         return {OutcomeKind.ERRORED}
     return {OutcomeKind.TOOL_ONLY if shadow.calls else OutcomeKind.ERRORED, *again}
+
+
+class AfterFailure(Enum):
+    """What a failed attempt leads to."""
+
+    WAIT = auto()
+    RENEW = auto()
+    END = auto()
+
+
+def expected_after_failure(shadow: Shadow, fault: Failure, jitter: float, left: int | None) -> AfterFailure:
+    """What a failed attempt leads to when the run may go on for ``left`` nanoseconds still."""
+    bounds, now = shadow.bounds, shadow.now
+    if now.output or now.attempt >= bounds.max_attempts or fault.reason is Reason.CONTEXT_OVERFLOW:
+        return AfterFailure.END
+    if fault.reason is Reason.PROVIDER_AUTH_FAILED:
+        return AfterFailure.END if now.renewed else AfterFailure.RENEW
+    asked = fault.retry_after or 0.0
+    if not fault.retryable or asked > 120:
+        return AfterFailure.END
+    share = jitter / 4
+    backoff = min(bounds.retry_initial_delay * 2 ** (now.attempt - 1), bounds.retry_max_delay)
+    delay = max(asked * (1 + share), backoff * (1 - share))
+    return AfterFailure.END if left is not None and int(delay * 1e9) >= left else AfterFailure.WAIT
 
 
 def check_trace(shadow: Shadow, fold: TraceFold) -> None:

@@ -120,8 +120,9 @@ class Driven:
     def ended(self) -> Step:
         return self.feed(ModelEnded(self.machine.iteration, self.machine.attempt, 1_000, 10))
 
-    def failed(self, fault: Failure, jitter: float = 0.0) -> Step:
-        return self.feed(ModelFailed(self.machine.iteration, self.machine.attempt, fault, jitter))
+    def failed(self, fault: Failure, jitter: float = 0.0, remaining_ns: int | None = None) -> Step:
+        now = self.machine.iteration, self.machine.attempt
+        return self.feed(ModelFailed(*now, fault, jitter, remaining_ns=remaining_ns))
 
     def answers(self, *items: ModelItem) -> Step:
         """One whole answer: items, then the end of the stream."""

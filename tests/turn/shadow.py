@@ -74,6 +74,8 @@ class IterationBook:
 
     correction: bool = False
     attempt: int = 0
+    rejected: bool = False
+    renewed: int = 0
     output: bool = False
     finish: FinishReason | None = None
     calls: list[str] = field(default_factory=list[str])
@@ -110,6 +112,7 @@ class Shadow:
         self.resolved_count = 0
         self.notices = 0
         self.unreported = False
+        self.remaining_ns: int | None = None
 
     # --- what is alive ----------------------------------------------------------------------------------------------
 
@@ -163,6 +166,7 @@ class Shadow:
         match fact:
             case ModelEnded() | ModelFailed():
                 self.model = None
+                self.remaining_ns = fact.remaining_ns if isinstance(fact, ModelFailed) else None
             case RetryDue():
                 self.waiting = None
             case _:
@@ -201,7 +205,11 @@ class Shadow:
                 assert not self.now.output, "tried again after output"
                 assert event.attempt == self.now.attempt
                 assert event.attempt < self.bounds.max_attempts, "too many attempts"
-                assert event.delay_ns >= (event.failure.retry_after or 0) * 1e9
+                self.now.rejected = event.failure.reason is Reason.PROVIDER_AUTH_FAILED
+                if self.now.rejected:
+                    assert event.delay_ns == 0, "credentials are renewed at once"
+                else:
+                    assert event.delay_ns >= (event.failure.retry_after or 0) * 1e9
                 self.usages.append(event.usage)
                 assert event.delay_ns <= max(self.bounds.retry_max_delay, 120.0) * 1.25e9
             case IterationFinished():
@@ -341,6 +349,10 @@ class Shadow:
                 assert effect.attempt == 1 or not effect.append, "a retry changes the request"
                 assert self.model is None
                 assert self.waiting is None
+                assert effect.renew_credentials == self.now.rejected, "renews for nothing, or asks with rejected ones"
+                self.now.renewed += effect.renew_credentials
+                assert self.now.renewed <= 1, "renews again what was rejected again"
+                self.now.rejected = False
                 self.sent.extend(effect.append)
                 assert_well_formed(tuple(self.sent))
                 assert effect.iteration == 1 or self.sent, "the next request says nothing new"
@@ -349,6 +361,9 @@ class Shadow:
                 self.model = (effect.iteration, effect.attempt)
             case Wait():
                 assert effect.attempt == self.now.attempt + 1
+                assert not self.now.rejected, "waits with rejected credentials"
+                if self.remaining_ns is not None:
+                    assert effect.delay_ns < self.remaining_ns, "begins a wait that outlasts the run"
                 self.waiting = (effect.iteration, effect.attempt)
             case ResolveTool(call_id, _, arguments):
                 call = self.calls[call_id]

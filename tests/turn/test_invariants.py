@@ -22,6 +22,7 @@ from turn.draws import (
     ITEMS,
     PATIENCE,
     PROBLEMS,
+    REMAINING,
     STATUSES,
     STOPS,
     STRUCTURED,
@@ -29,7 +30,14 @@ from turn.draws import (
     TOOL,
     begins_with_a,
 )
-from turn.expectations import check_crash, check_recovery, check_trace, expected_kinds
+from turn.expectations import (
+    AfterFailure,
+    check_crash,
+    check_recovery,
+    check_trace,
+    expected_after_failure,
+    expected_kinds,
+)
 from turn.machinekit import bounds_with, failure, ref, setup_with
 from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
@@ -226,18 +234,28 @@ class TurnRules(RuleBasedStateMachine):
         self.said_text = self.refused = self.called = self.reported = False
 
     @precondition(lambda self: self.model_is_called and (self.may_be_tried_again or self.patience <= 0))
-    @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]))
-    def provider_fails(self, fault: Failure, jitter: float) -> None:
+    @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]), left=REMAINING)
+    def provider_fails(self, fault: Failure, jitter: float, left: int | None) -> None:
         assert self.shadow.model is not None
         if self.patience > 0:  # most runs should get further
-            fault = replace(fault, retryable=True, retry_after=None, reason=Reason.PROVIDER_UNAVAILABLE)
-        attempt, output = self.shadow.now.attempt, self.shadow.now.output
-        self.tell(ModelFailed(*self.shadow.model, fault, jitter))
+            fault, left = replace(fault, retryable=True, retry_after=None, reason=Reason.PROVIDER_UNAVAILABLE), None
+        self.it_fails(fault, jitter, left)
+
+    @precondition(lambda self: self.model_is_called and self.may_be_tried_again and not self.shadow.now.renewed)
+    @rule()
+    def provider_rejects_the_credentials(self) -> None:
+        self.it_fails(failure(Reason.PROVIDER_AUTH_FAILED), 0.5, None)
+        assert self.model_is_called, "no attempt with renewed credentials"
+
+    def it_fails(self, fault: Failure, jitter: float, left: int | None) -> None:
+        assert self.shadow.model is not None
+        renewed = self.shadow.now.renewed
+        expected = expected_after_failure(self.shadow, fault, jitter, left)
+        self.tell(ModelFailed(*self.shadow.model, fault, jitter, remaining_ns=left))
         self.forget_attempt()
-        passing = fault.retryable and fault.reason is not Reason.CONTEXT_OVERFLOW and (fault.retry_after or 0) <= 120
-        again = passing and not output and attempt < self.shadow.bounds.max_attempts
-        assert (self.shadow.waiting is not None) == again, "tried again when it should not, or the other way round"
-        if not again:
+        assert (self.shadow.now.renewed > renewed) == (expected is AfterFailure.RENEW), "renewed when it should not"
+        assert (self.shadow.waiting is not None) == (expected is AfterFailure.WAIT), "waits when it should not"
+        if expected is AfterFailure.END:
             assert self.shadow.finished is not None
             assert self.shadow.finished.outcome.kind is OutcomeKind.ERRORED
 

@@ -1,4 +1,4 @@
-"""The ``turnwire`` command: serve, run a prompt, list tools, show the policy. Every mistake is one clear line."""
+"""The ``turnwire`` command: serve, run a prompt, list tools, show policy and profiles. A mistake is one clear line."""
 
 from __future__ import annotations
 
@@ -293,6 +293,29 @@ async def _policy(config: Path | None, server: str | None, agent: str) -> None:
 
 
 @app.command()
+def profiles(
+    name: Annotated[str | None, typer.Argument(help="Profile or provider to show whole, as TOML.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """List the provider profiles and what each lacks, or show one as TOML that a configuration can hold."""
+    _quiet()
+    from turnwired.app import profile_summaries, profile_text
+    from turnwired.cli.tables import profile_table
+
+    try:
+        loaded = _configuration(config, os.environ)
+        if name is None:
+            console.print(profile_table(profile_summaries(loaded, os.environ)))
+            return
+        text = profile_text(loaded, name)
+    except ConfigError as error:
+        raise fail(error) from None
+    if text is None:
+        raise fail(f"there is no profile {name!r}; turnwire profiles lists them")
+    console.print(text, end="", markup=False, soft_wrap=True)
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     console.print(__version__)
@@ -304,9 +327,10 @@ def _quiet() -> None:
 
 def _configuration(path: Path | None, environ: Mapping[str, str]) -> Config:
     """The configuration, whose Python tools may stand in modules beside its file. Installed packages come first."""
+    from turnwired.app import offered_models
     from turnwired.config.load import load_config
 
-    config = load_config(path, environ)
+    config = load_config(path, environ, offered=offered_models())
     directory = str(Path(config.source).resolve().parent)
     if config.tools.python and directory not in sys.path:
         sys.path.append(directory)

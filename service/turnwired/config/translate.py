@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 
@@ -50,19 +51,15 @@ def ceiling_of(config: Config) -> Layer | None:
     return Layer(PolicyLayer.SAFETY_CEILING, f"{config.source} [ceiling]", config.ceiling)
 
 
-def rate_card_of(config: Config) -> RateCard:
-    """Configured prices of all providers, and which providers the public list may price."""
+def rate_card_of(config: Config, listed: Mapping[str, ListedProvider]) -> RateCard:
+    """Configured prices of all providers. ``listed``: how the public list knows them, where it may price them."""
     rates = {
         (name, model): _rate(price)
         for name, provider in config.providers.items()
         for model, price in provider.prices.items()
     }
-    listed = {
-        name: ListedProvider(provider.profile or name, provider.base_url)
-        for name, provider in config.providers.items()
-        if provider.list_prices
-    }
-    return RateCard(rates, listed, config.source)
+    allowed = {name: known for name, known in listed.items() if config.providers[name].list_prices}
+    return RateCard(rates, allowed, config.source)
 
 
 def _selection(text: str | None) -> ModelSelection | None:

@@ -127,6 +127,15 @@ class Execution:
     async def _feed(self, fact: Fact) -> None:
         self.feed(fact)
 
+    def _remaining_ns(self) -> int | None:
+        """Until the run is over by its own limit or by the deadline of a caller whom it ends with."""
+        ends: list[float] = []
+        if self._deadline is not None:
+            ends.append((self._deadline.when() - asyncio.get_running_loop().time()) * 1e9)
+        if (patience := self._prepared.spec.caller_timeout) is not None:
+            ends.append(self._run.create_time_ns + patience * 1e9 - now_ns())
+        return int(min(ends)) if ends else None
+
     @property
     def run_state(self) -> Run:
         """The run as it stands now. It is settled when that is durable: until then its outcome may still be lost."""
@@ -303,10 +312,11 @@ class Execution:
             failure = Failure(FailurePhase.MODEL, Reason.PROVIDER_REJECTED, error.message, iteration=iteration)
         telemetry.output_chunks(iteration, reads)
         took = time.monotonic_ns() - started
+        jitter, remaining = self._wiring.random(), self._remaining_ns()
         if failure is None:
-            self.feed(ModelEnded(iteration, attempt, took, first, self._wiring.random()))
+            self.feed(ModelEnded(iteration, attempt, took, first, jitter, remaining))
         else:
-            self.feed(ModelFailed(iteration, attempt, failure, self._wiring.random(), took, first))
+            self.feed(ModelFailed(iteration, attempt, failure, jitter, took, first, remaining))
 
     def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
         prepared = self._prepared
@@ -321,6 +331,7 @@ class Execution:
             tools=prompt.tools,
             offered=prompt.offered,
             max_output_tokens=effect.max_output_tokens,
+            renew_credentials=effect.renew_credentials,
             headers=prepared.telemetry.headers_for_model(effect.iteration),
         )
         if effect.iteration > 1:

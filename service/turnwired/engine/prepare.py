@@ -26,7 +26,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Notice
-from turnwired.domain.policy import NO_POLICY, EffectivePolicy, Policy, PolicyLayer
+from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, OutputPolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.ports import Wiring
@@ -34,7 +34,7 @@ from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import base_request, output_check, require_supported, selected
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
-from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
+from turnwired.providers.port import CallLimits, ModelLimits, ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunInfo
 from turnwired.tools.port import ToolView
 from turnwired.turn.setup import OutputCheck, TurnSetup
@@ -72,7 +72,7 @@ class Preparer:
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
         self._encoded = EncodedMessages()
-        self._plain_policies: dict[tuple[str, int], EffectivePolicy] = {}
+        self._plain_policies: dict[tuple[str, int, ModelLimits], EffectivePolicy] = {}
         self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
 
     def agent(self, agent_id: str) -> Agent:
@@ -88,15 +88,16 @@ class Preparer:
             )
         return agent
 
-    def policy(self, agent: Agent, run: Policy) -> EffectivePolicy:
-        """The policy of a run. Raises InvalidRequest for what breaks a rule or is not enforced."""
+    def policy(self, agent: Agent, limits: ModelLimits, run: Policy) -> EffectivePolicy:
+        """The policy of a run with a model of these limits. Raises InvalidRequest for what is not enforced."""
         if run is not NO_POLICY and run != NO_POLICY:
-            return self._merged(agent, run)
-        # Merging some fifty leaves costs as much as a short turn; most runs override none of them.
-        key = (agent.agent_id, agent.revision)
+            return self._merged(agent, limits, run)
+        # Merging some fifty leaves costs as much as a short turn; most runs override none of them. The limits stand for
+        # the model: there are as many as rows in the profiles, while callers name models as they like.
+        key = (agent.agent_id, agent.revision, limits)
         policy = self._plain_policies.get(key)
         if policy is None:
-            policy = self._plain_policies[key] = self._merged(agent, run)
+            policy = self._plain_policies[key] = self._merged(agent, limits, run)
             self._plain_bounds[id(policy)] = policy, bounds_of(policy)
         return policy
 
@@ -104,7 +105,7 @@ class Preparer:
         kept = self._plain_bounds.get(id(policy))
         return kept[1] if kept is not None and kept[0] is policy else bounds_of(policy)
 
-    def _merged(self, agent: Agent, run: Policy) -> EffectivePolicy:
+    def _merged(self, agent: Agent, limits: ModelLimits, run: Policy) -> EffectivePolicy:
         config = self._wiring.config
         return merge(
             [
@@ -113,6 +114,7 @@ class Preparer:
                 Layer(PolicyLayer.RUN, "", run),
             ],
             config.ceiling,
+            _native(limits),
         )
 
     def model(self, agent: Agent, asked: ModelSelection | None, path: str) -> tuple[ModelSelection, ModelProvider]:
@@ -136,7 +138,7 @@ class Preparer:
         agent = self.agent(spec.agent_id)
         model, provider = self.model(agent, spec.model, "turn.model")
         tools = selection(agent, spec.tools)
-        policy = self.policy(agent, spec.policy)
+        policy = self.policy(agent, provider.limits(model.model), spec.policy)
         check = output_check(spec, self._wiring.compile_output)
         request = base_request(spec, agent, model, self._bounds(policy), tools.choice)
         require_supported(provider, request, spec, agent)
@@ -262,6 +264,15 @@ class Preparer:
                 self._encoded.put(key, piece)
             pieces.append(piece)
         prompt.extend_encoded(pieces)
+
+
+def _native(limits: ModelLimits) -> Layer:
+    """The provider's layer of policy: what its model takes and gives by itself."""
+    policy = Policy(
+        context=ContextPolicy(max_history_tokens=limits.context_tokens),
+        output=OutputPolicy(max_output_tokens=limits.output_tokens),
+    )
+    return Layer(PolicyLayer.PROVIDER_NATIVE, limits.source, policy)
 
 
 def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:

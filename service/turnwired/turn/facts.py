@@ -48,7 +48,7 @@ class ModelProduced:
 class ModelEnded:
     """The provider's answer ended without an error. Whether it ended well is told by a GenerationStopped before it.
 
-    ``jitter`` as in ModelFailed: an answer that ended before it began counts as a failed attempt.
+    ``jitter`` and ``remaining_ns`` as in ModelFailed: an answer that ended before it began counts as a failed attempt.
     """
 
     iteration: int
@@ -56,11 +56,15 @@ class ModelEnded:
     duration_ns: int = 0
     time_to_first_token_ns: int | None = None
     jitter: float = 0.0
+    remaining_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """A model call failed. ``jitter`` is a random number in [0, 1) drawn by the driver, for the retry delay."""
+    """A model call failed. ``jitter`` is a random number in [0, 1) drawn by the driver, for the retry delay.
+
+    ``remaining_ns``: how long the run may still go on, negative when it is late already; None: without limit.
+    """
 
     iteration: int
     attempt: int
@@ -68,6 +72,7 @@ class ModelFailed:
     jitter: float = 0.0
     duration_ns: int = 0
     time_to_first_token_ns: int | None = None
+    remaining_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

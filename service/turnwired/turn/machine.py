@@ -75,7 +75,7 @@ class TurnMachine:
         self._ledger = Ledger(setup.price)
         self._calls_settled = 0
         self._calls_counted = 0
-        self._limit_reported = False
+        self._limit_reported = self._renewed = False
         self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
         self._usage_missed = False
@@ -135,6 +135,7 @@ class TurnMachine:
         self.iteration += 1
         self.attempt = 0
         self._kind = kind
+        self._renewed = False
         self._batch = None
         self._transcript.begin_turn()
         out.iteration = self.iteration
@@ -142,7 +143,7 @@ class TurnMachine:
         out.emit(IterationStarted(kind, self.setup.model, max_output_tokens=limit))
         self._call_model(out)
 
-    def _call_model(self, out: Out) -> None:
+    def _call_model(self, out: Out, *, renew: bool = False) -> None:
         self.attempt += 1
         self._answer = self._new_answer()
         self._input_tokens = None
@@ -150,7 +151,7 @@ class TurnMachine:
         append = self._transcript.fresh()
         limit = self.setup.bounds.max_output_tokens
         tools = self._kind is IterationKind.STEP
-        out.do(CallModel(self.iteration, self.attempt, self._kind, append, tools, max_output_tokens=limit))
+        out.do(CallModel(self.iteration, self.attempt, self._kind, append, tools, limit, renew))
 
     def _new_answer(self) -> Answer:
         return Answer(self._ids, self.setup.tools, self.setup.model.provider)
@@ -270,17 +271,21 @@ class TurnMachine:
         """Schedule another attempt, or say why there is none."""
         if failure is None:
             return ""
-        bounds = self.setup.bounds
-        reason = retry.why_not(bounds, self.attempt, failure, produced=self._answer.produced)
-        if reason is not None:
-            return reason
-        delay = retry.delay_ns(bounds, self.attempt, failure, fact.jitter)
+        produced, renewed = self._answer.produced, self._renewed
+        attempt = retry.Attempt(self.attempt, failure, produced, renewed, fact.jitter, fact.remaining_ns)
+        next_step = retry.after(self.setup.bounds, attempt)
+        if isinstance(next_step, retry.GiveUp):
+            return next_step.why
         usage = self._answer.usage
         cost = self._ledger.charge(usage, fact.duration_ns, spent=type(fact) is ModelEnded)
-        out.emit(IterationRetryScheduled(self.attempt, delay, failure, usage or Usage(), cost))
-        self._answer = self._new_answer()
-        self.state = TurnState.WAITING_TO_RETRY
-        out.do(Wait(self.iteration, self.attempt + 1, delay))
+        out.emit(IterationRetryScheduled(self.attempt, next_step.delay_ns, failure, usage or Usage(), cost))
+        if next_step.renew:
+            self._renewed = True
+            self._call_model(out, renew=True)
+        else:
+            self._answer = self._new_answer()
+            self.state = TurnState.WAITING_TO_RETRY
+            out.do(Wait(self.iteration, self.attempt + 1, next_step.delay_ns))
         return None
 
     def _retry_due(self, iteration: int, attempt: int, out: Out) -> bool:
