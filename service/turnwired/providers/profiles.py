@@ -145,6 +145,8 @@ class Profile:
     """Header -> environment variable that holds its value; sent when the variable is set."""
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     """Parameters that are added to every URL."""
+    hosts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Host that the base URL comes to -> the host to use for it, such as that of Vertex's regions that are none."""
     path: str = ""
     """Of the endpoint below the base URL, where it is not the wire's own; ``{model}`` stands for the model."""
     sign_in: SignIn = SignIn.KEY
@@ -236,7 +238,9 @@ class Profile:
             if not value:
                 return ""
             url = url.replace(place[0], value)
-        return url
+        scheme, _, rest = url.partition("://")
+        host, slash, path = rest.partition("/")
+        return f"{scheme}://{self.hosts[host]}{slash}{path}" if host in self.hosts else url
 
     @property
     def address_variables(self) -> tuple[str, ...]:
@@ -335,6 +339,9 @@ def _check(where: str, profile: Profile) -> None:
         raise ConfigError(f"{where}.base_url: takes an http or https URL such as https://api.example.com/v1")
     if "@" in urlsplit(url).netloc:
         raise ConfigError(f"{where}.base_url: a URL must hold no user or password; use key_env or key_file")
+    if profile.sign_in is not SignIn.KEY and (profile.key_env or profile.key_file):
+        field_name = "key_file" if profile.key_file else "key_env"
+        raise ConfigError(f'{where}.{field_name}: it signs in to {profile.sign_in}; a key needs sign_in = "key"')
     if not profile.auth_header:
         raise ConfigError(f"{where}.auth_header: takes the name of a header")
     if any("\r" in text or "\n" in text for pair in profile.headers.items() for text in pair):
