@@ -23,6 +23,7 @@ from turnwired.domain.model import ModelSelection
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.usage import Cost, Usage
+from turnwired.engine.completion_loading import completion_hooks
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
 from turnwired.policy.ratecard import ListedProvider, RateCard
@@ -152,6 +153,7 @@ def _wiring(
         telemetry=telemetry,
         price_of=price_of,
         compile_output=compile_output,
+        completion_hooks=completion_hooks(config.completion.hooks),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from turnwire.v1 import turn_service_pb2
 from turnwired.codec.event import event_from_pb
 from turnwired.codec.frame import Visibility
+from turnwired.domain.completion import CompletionHook
 from turnwired.domain.event import Event, LoggedEvent, RunFinished
 from turnwired.domain.message import Message, Part, Role, Text
 from turnwired.domain.model import GenerationOptions, ModelSelection
@@ -127,6 +128,7 @@ async def world(
     heartbeat: float = 60.0,
     max_active_runs: int = 100,
     options: GenerationOptions | None = None,
+    hooks: Mapping[str, CompletionHook] | None = None,
 ) -> AsyncIterator[World]:
     """An engine that is up, and is stopped at the end."""
     provider = ScriptedProvider(list(script))
@@ -149,6 +151,7 @@ async def world(
         price_of=no_price,
         compile_output=compile_output,
         random=lambda: 0.0,
+        completion_hooks=hooks or {},
     )
     await kept.start()
     async with Engine(wiring) as engine:

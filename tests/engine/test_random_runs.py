@@ -12,14 +12,29 @@ import pytest
 from engine.chaos import CANCELLED, Chaos, DyingStore, Tools, meddle, watcher
 from engine.harness import Reader, World, world
 from engine.judge import assert_log, assert_requests, assert_same_for_all, assert_session
+from turnwired.domain.completion import CompletionHook, CompletionRequest
 from turnwired.domain.errors import Fenced, Unavailable
 from turnwired.domain.event import ToolCallExecuting
-from turnwired.domain.policy import LoopPolicy, Policy, RetryPolicy, ToolErrorMode, ToolPolicy
+from turnwired.domain.policy import (
+    CompletionMode,
+    CompletionPolicy,
+    LoopPolicy,
+    Policy,
+    RetryPolicy,
+    ToolErrorMode,
+    ToolPolicy,
+)
 from turnwired.engine import execution as engine_execution
 from turnwired.engine import log as engine_log
 
 pytestmark = pytest.mark.anyio
 
+
+def _breaks(request: CompletionRequest) -> str | None:
+    raise KeyError(request.run_id)
+
+
+HOOKS: dict[str, CompletionHook] = {"asks": lambda _: "Answer.", "declines": lambda _: None, "breaks": _breaks}
 SEEDS = range(24)
 RUNS = 6
 
@@ -41,6 +56,12 @@ def policy(rng: random.Random) -> Policy:
         tool=ToolPolicy(
             error_mode=rng.choice((ToolErrorMode.RECOVER, ToolErrorMode.ABORT)),
             max_parallel_calls=rng.choice((1, 2, 8)),
+        ),
+        completion=CompletionPolicy(
+            mode=(mode := rng.choice(list(CompletionMode))),
+            custom_hook=rng.choice(sorted(HOOKS)) if mode is CompletionMode.CUSTOM else None,
+            answer_at_step_bound=rng.choice((True, False)),
+            allow_tools=rng.choice((True, False)),
         ),
     )
 
@@ -88,7 +109,7 @@ async def test_whatever_happens_a_run_settles_once_and_everybody_reads_the_same(
     chaos = Chaos(random.Random(seed))
     tools = Tools(chaos)
     store = DyingStore(chaos=chaos, unreliable=chaos.random.choice((0.0, 0.2)))
-    async with world([], tools.functions(), store=store) as w:
+    async with world([], tools.functions(), store=store, hooks=HOOKS) as w:
         for _ in range(RUNS):
             await Judged(w, chaos, chaos.random.choice((None, "s"))).go()
     assert len(set(tools.ran)) == len(tools.ran), "a call was executed twice"
@@ -103,7 +124,7 @@ async def test_a_process_that_dies_anywhere_leaves_runs_that_the_next_one_ends(s
     runs: list[tuple[str, Reader]] = []
     for life in range(3):
         store.live_for(None)
-        async with world(chaos.script(40), tools.functions(), store=store) as w:
+        async with world(chaos.script(40), tools.functions(), store=store, hooks=HOOKS) as w:
             await end_earlier(w, runs, tools.ran)
             store.live_for(chaos.random.randint(0, 30))
             with contextlib.suppress(Unavailable):

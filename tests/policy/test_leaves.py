@@ -17,8 +17,6 @@ from turnwired.domain.policy import (
     ApprovalPolicy,
     ArgumentValidation,
     BudgetPolicy,
-    CompletionMode,
-    CompletionPolicy,
     EffectivePolicy,
     LimitMode,
     LoopPolicy,
@@ -27,6 +25,7 @@ from turnwired.domain.policy import (
     PolicyLayer,
     RetryPolicy,
     TimeoutPolicy,
+    ToolExecutionMode,
     ToolPolicy,
 )
 from turnwired.domain.usage import Cost
@@ -163,7 +162,6 @@ def test_a_leaf_that_is_not_enforced_is_refused(leaf: Leaf, data: st.DataObject)
         Policy(budget=BudgetPolicy(max_cost=Cost("USD", 1))),
         Policy(budget=BudgetPolicy(max_total_tokens=LimitMode.UNBOUNDED)),
         Policy(approval=ApprovalPolicy(auto_approve=False)),
-        Policy(completion=CompletionPolicy(mode=CompletionMode.REQUIRE_TEXT_AFTER_TOOLS)),
         Policy(tool=ToolPolicy(argument_validation=ArgumentValidation.LENIENT)),
         Policy(loop=LoopPolicy(max_tool_calls_per_tool={"search": 3})),
         Policy(timeout=TimeoutPolicy(wait=5.0)),
@@ -177,7 +175,7 @@ def test_what_is_not_enforced_is_refused_whatever_its_value(policy: Policy) -> N
 
 @pytest.mark.requirement("POLICY-9")
 def test_a_word_that_names_what_happens_anyway_is_taken() -> None:
-    require_valid(Policy(completion=CompletionPolicy(mode=CompletionMode.NONE)))
+    require_valid(Policy(tool=ToolPolicy(execution_mode=ToolExecutionMode.EXECUTE)))
 
 
 @pytest.mark.requirement("POLICY-9")
@@ -276,6 +274,12 @@ BOUND_OF = {
     "retry.max_attempts": "max_attempts",
     "retry.initial_delay": "retry_initial_delay",
     "retry.max_delay": "retry_max_delay",
+    "completion.mode": "completion_mode",
+    "completion.reserved_output_tokens": "reserved_output_tokens",
+    "completion.answer_at_step_bound": "answer_at_step_bound",
+    "completion.custom_prompt": "completion_prompt",
+    "completion.custom_hook": "completion_hook",
+    "completion.allow_tools": "completion_tools",
 }
 
 
@@ -304,7 +308,10 @@ def test_a_policy_that_was_not_merged_has_no_bounds() -> None:
         bounds_of(EffectivePolicy(Policy(), ()))
     half = merge([]).policy
     broken = Policy(
-        loop=LoopPolicy(max_steps=LimitMode.UNBOUNDED, max_tool_calls=1), tool=half.tool, retry=RetryPolicy()
+        loop=LoopPolicy(max_steps=LimitMode.UNBOUNDED, max_tool_calls=1),
+        tool=half.tool,
+        retry=RetryPolicy(),
+        completion=half.completion,
     )
     with pytest.raises(ValueError, match=r"loop\.max_steps has no number"):
         bounds_of(EffectivePolicy(broken, ()))

@@ -26,7 +26,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.model import CheckedOutput, OutputProblem
-from turnwired.domain.policy import ToolErrorMode
+from turnwired.domain.policy import CompletionMode, ToolErrorMode
 from turnwired.domain.usage import Usage
 from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed, Fact
 
@@ -95,5 +95,9 @@ CONFIGURATIONS = st.fixed_dictionaries(
         "max_parallel_calls": st.sampled_from([2, 1, 3]),
         "max_attempts": st.sampled_from([3, 2, 1]),
         "error_mode": st.sampled_from([ToolErrorMode.RECOVER, ToolErrorMode.RECOVER, ToolErrorMode.ABORT]),
+        "completion_mode": st.sampled_from(list(CompletionMode)),
+        "completion_hook": st.sampled_from(["hook", None]),
+        "answer_at_step_bound": st.booleans(),
+        "completion_tools": st.sampled_from([False, False, True]),
     }
 )

@@ -6,14 +6,14 @@ from enum import Enum, auto
 from typing import Any
 
 from turn.machinekit import RUN_ID, assert_well_formed, failure
-from turn.shadow import IterationBook, Shadow
+from turn.shadow import WELL_ENDED, IterationBook, Shadow
 
 from turnwired.domain.event import IterationFinished, PartFinished, RunFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Reasoning, Role, Text, ToolCall, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import ToolErrorMode
+from turnwired.domain.policy import CompletionMode, ToolErrorMode
 from turnwired.domain.trace import IterationTrace, ToolCallTrace
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold, trace_of
@@ -24,6 +24,8 @@ def expected_kinds(
 ) -> set[OutcomeKind | None]:
     """What the end of an answer may lead to; None: the run goes on."""
     calls = book.calls
+    if book.synthesis:
+        return _after_pass(shadow, reason, book, said_text=said_text, refused=refused)
     abort = shadow.bounds.error_mode is ToolErrorMode.ABORT
     match reason:
         case None | FinishReason.EOF:
@@ -57,7 +59,36 @@ def _after_whole_answer(
         return {OutcomeKind.ANSWERED, OutcomeKind.ERRORED, *again} if shadow.structured else {OutcomeKind.ANSWERED}
     if reason is FinishReason.TOOL_CALLS:
         return {OutcomeKind.ERRORED}
+    if shadow.completed and shadow.bounds.completion_mode is not CompletionMode.NONE:
+        again = {None}
     return {OutcomeKind.TOOL_ONLY if shadow.calls else OutcomeKind.ERRORED, *again}
+
+
+def _after_pass(
+    shadow: Shadow, reason: FinishReason | None, book: IterationBook, *, said_text: bool, refused: bool
+) -> set[OutcomeKind | None]:
+    """The answer from tool results: a run at its bound stays there, else it answers or says what lacks."""
+    if book.calls and reason in WELL_ENDED and book.may_call:
+        return {None, *([OutcomeKind.ERRORED] if shadow.bounds.error_mode is ToolErrorMode.ABORT else [])}
+    found: dict[FinishReason, OutcomeKind] = {
+        FinishReason.REFUSAL: OutcomeKind.REFUSED,
+        FinishReason.CONTENT_FILTER: OutcomeKind.REFUSED,
+        FinishReason.ERROR: OutcomeKind.ERRORED,
+        FinishReason.ABORTED: OutcomeKind.ERRORED,
+        FinishReason.CONTEXT_LIMIT: OutcomeKind.OUTPUT_LIMIT,
+        FinishReason.OUTPUT_LIMIT: OutcomeKind.OUTPUT_LIMIT,
+        FinishReason.EOF: OutcomeKind.PROVIDER_EOF,
+    }
+    at_bound = {OutcomeKind.MAX_STEPS}
+    if reason is not None and reason in WELL_ENDED:
+        if book.calls:
+            return {OutcomeKind.TOOL_ONLY, *at_bound}
+        if refused:
+            return {OutcomeKind.REFUSED, *at_bound}
+        if said_text:
+            return {OutcomeKind.ANSWERED, *at_bound, *([OutcomeKind.ERRORED] if shadow.structured else [])}
+        return {OutcomeKind.TOOL_ONLY, *at_bound}
+    return {OutcomeKind.TOOL_ONLY, found[reason or FinishReason.EOF], *at_bound}
 
 
 class AfterFailure(Enum):

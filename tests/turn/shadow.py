@@ -28,7 +28,7 @@ from turnwired.domain.event import (
     ToolCallProgressed,
     ToolCallStarted,
 )
-from turnwired.domain.failure import Reason
+from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import (
     Blob,
@@ -42,10 +42,11 @@ from turnwired.domain.message import (
 )
 from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice, OutcomeKind
+from turnwired.domain.policy import CompletionMode
 from turnwired.domain.usage import Usage, sum_usage
 from turnwired.policy.bounds import Bounds
-from turnwired.turn.effects import Abandon, CallModel, Effect, ResolveTool, RunTool, Settle, Step, Wait
-from turnwired.turn.facts import Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
+from turnwired.turn.effects import Abandon, AskHook, CallModel, Effect, ResolveTool, RunTool, Settle, Step, Wait
+from turnwired.turn.facts import CompletionDecided, Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
 
 WELL_ENDED = {FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE}
 UNFINISHED = {FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED}
@@ -73,6 +74,9 @@ class IterationBook:
     """What is known of one iteration."""
 
     correction: bool = False
+    synthesis: bool = False
+    may_call: bool = True
+    said: bool = False
     attempt: int = 0
     rejected: bool = False
     renewed: int = 0
@@ -106,6 +110,9 @@ class Shadow:
         self.sent: list[Message] = []
         self.model: tuple[int, int] | None = None
         self.waiting: tuple[int, int] | None = None
+        self.hook: int | None = None
+        self.declined = False
+        self.completed = 0
         self.finished: RunFinished | None = None
         self.settled: Settle | None = None
         self.usages: list[Usage] = []
@@ -158,7 +165,7 @@ class Shadow:
             assert abandoned == alive, "what was alive was not abandoned, or something else was"
         else:
             assert abandoned is None, "work of a run that goes on was abandoned"
-            busy = self.model or self.waiting or self.resolving or self.executing
+            busy = self.model or self.waiting or self.hook or self.resolving or self.executing
             assert busy or not self.iterations, "the run is not settled and waits for nothing"
 
     def _alive_beside(self, fact: Fact | None) -> Abandon | None:
@@ -169,11 +176,14 @@ class Shadow:
                 self.remaining_ns = fact.remaining_ns if isinstance(fact, ModelFailed) else None
             case RetryDue():
                 self.waiting = None
+            case CompletionDecided():
+                self.hook = None
+                self.declined = not fact.instruction and not fact.problem
             case _:
                 pass
         finishing = fact.call_id if isinstance(fact, ToolFinished) else None
         calls = tuple(call_id for call_id in self.executing if call_id != finishing)
-        model = self.model is not None or self.waiting is not None
+        model = self.model is not None or self.waiting is not None or self.hook is not None
         return Abandon(model, calls) if model or calls else None
 
     def _event(self, iteration: int, event: Event) -> None:
@@ -188,7 +198,9 @@ class Shadow:
             case IterationStarted():
                 assert all(call.result is not None for call in self.calls.values()), "a call is still open"
                 assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
-                assert self.counted_calls <= self.bounds.max_tool_calls, "goes on beyond the bound on tool calls"
+                synthesis = event.kind is IterationKind.SYNTHESIS
+                within = self.counted_calls <= self.bounds.max_tool_calls
+                assert within or synthesis, "goes on beyond the bound on tool calls"
                 cut = [book for book in self.iterations if book.finish not in WELL_ENDED]
                 assert all(book.finish is FinishReason.OUTPUT_LIMIT for book in cut), "goes on after a cut answer"
                 assert len(cut) <= 1, "tells the model of cut calls again and again"
@@ -197,7 +209,12 @@ class Shadow:
                 corrections = [book for book in self.iterations if book.correction]
                 paused = bool(corrections) and self.now.correction and self.now.finish is FinishReason.PAUSE
                 assert not corrections or paused, "goes on after a correction"
-                self.iterations.append(IterationBook(correction=correction))
+                before = [book for book in self.iterations if book.synthesis]
+                assert synthesis or not before, "goes on after the pass"
+                may_call = self._synthesis_begins(before) if synthesis else not correction
+                self.iterations.append(IterationBook(correction, synthesis, may_call))
+                if synthesis:
+                    assert event.max_output_tokens == self.bounds.reserved_output_tokens, "the reserve is not used"
             case TextDelta() | ReasoningDelta() | PartFinished():
                 self._part_event(event)
             case IterationRetryScheduled():
@@ -224,6 +241,33 @@ class Shadow:
             case _:
                 self._call_event(iteration, event)
 
+    def _synthesis_begins(self, before: list[IterationBook]) -> bool:
+        """Whether the pass that begins may call tools."""
+        if before:
+            assert len(before) == 1, "a pass too many"
+            assert before[0].may_call, "a second pass"
+            assert before[0].calls, "a second pass that no tools ask for"
+            return False
+        assert self.completed, "a pass without a completed result"
+        wants = self.bounds.completion_mode is not CompletionMode.NONE
+        assert self.wants_answer(wants_text=wants), "a pass that nobody asked for"
+        assert not self.declined, "a pass that the hook declined"
+        return self.bounds.completion_tools and not self.at_bound
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the loop could not go on, whatever the model wants."""
+        over = self.counted_calls > self.bounds.max_tool_calls
+        return bool(self.now.calls) and (over or len(self.iterations) == self.bounds.max_steps)
+
+    def wants_answer(self, *, wants_text: bool) -> bool:
+        """Whether the loop has ended well, with results and no text after them, and the policy completes that."""
+        if self.now.finish not in WELL_ENDED or self.now.correction or self.now.synthesis or not self.completed:
+            return False
+        if self.now.calls:
+            return self.at_bound and (wants_text or self.bounds.answer_at_step_bound)
+        return wants_text and not self.now.said
+
     def _part_event(self, event: TextDelta | ReasoningDelta | PartFinished) -> None:
         assert self.now.finish is None, "output after the iteration finished"
         self.now.output = True
@@ -232,6 +276,7 @@ class Shadow:
             assert part.part_id not in self.finished_parts, "a part finished twice"
             self.finished_parts.add(part.part_id)
             deltas = "".join(self.parts.get(part.part_id, []))
+            self.now.said = self.now.said or isinstance(part.content, Text | Blob)
             match part.content:
                 case Text(text):
                     assert text == deltas, "a part differs from its deltas"
@@ -280,7 +325,7 @@ class Shadow:
     def _executing(self, event: ToolCallExecuting) -> None:
         call = self.calls[event.call_id]
         assert self.now.finish in WELL_ENDED, "a tool starts although its answer did not end well"
-        assert not self.now.correction, "a tool starts that was not offered"
+        assert self.now.may_call, "a tool starts that was not offered"
         assert event.call_id in self.now.calls
         assert call.resolvable, "a tool starts unchecked"
         assert not call.executed, "a tool starts twice"
@@ -299,6 +344,8 @@ class Shadow:
             assert not call.executed
         if result.status in EXECUTED:
             assert call.executed, f"{result.status} without executing"
+        if call.executed and result.status in {ToolResultStatus.OK, ToolResultStatus.ERROR}:
+            self.completed += 1
         call.result = result
 
     def _iteration_finished(self, event: IterationFinished) -> None:
@@ -322,7 +369,14 @@ class Shadow:
             assert outcome.failure.iteration == len(self.iterations)
         assert (event.trace is not None) == (self.include_trace or outcome.kind is not OutcomeKind.ANSWERED)
         has_value = self.structured and outcome.kind is OutcomeKind.ANSWERED
-        assert (event.structured_output_json is not None) == has_value, "a value that was not asked for, or none"
+        if outcome.kind is not OutcomeKind.MAX_STEPS or not self.now.synthesis or not self.structured:
+            assert (event.structured_output_json is not None) == has_value, "a value that was not asked for, or none"
+        if outcome.kind in {OutcomeKind.TOOL_ONLY, OutcomeKind.MAX_STEPS} and not self.declined:
+            wants = self.bounds.completion_mode is not CompletionMode.NONE
+            assert not self.wants_answer(wants_text=wants), "an answer was promised and not asked for"
+        phase = outcome.failure.phase if outcome.failure is not None else None
+        if phase is FailurePhase.SYNTHESIS:
+            assert self.now.synthesis, "a failure of a pass that there was not"
         if event.structured_output_json is not None:
             assert event.message is not None
             assert event.structured_output_json == text_of(event.message).strip()
@@ -336,7 +390,7 @@ class Shadow:
             assert not outcome.partial
         if outcome.kind is OutcomeKind.TOOL_ONLY:
             assert self.calls
-            assert event.message is None
+            assert event.message is None or (self.now.synthesis and self.now.calls)
         assert not (outcome.partial and event.message is None)
         self.finished = event
 
@@ -344,7 +398,8 @@ class Shadow:
         match effect:
             case CallModel():
                 assert (effect.iteration, effect.attempt) == (len(self.iterations), self.now.attempt + 1)
-                assert effect.iteration <= self.bounds.max_steps, "too many steps"
+                steps = sum(not book.synthesis for book in self.iterations)
+                assert steps <= self.bounds.max_steps, "too many steps"
                 assert effect.attempt <= self.bounds.max_attempts
                 assert effect.attempt == 1 or not effect.append, "a retry changes the request"
                 assert self.model is None
@@ -356,9 +411,18 @@ class Shadow:
                 self.sent.extend(effect.append)
                 assert_well_formed(tuple(self.sent))
                 assert effect.iteration == 1 or self.sent, "the next request says nothing new"
-                assert effect.offer_tools != self.now.correction, "a correction offers tools"
+                assert effect.offer_tools == self.now.may_call, "offers tools where none may be called, or none"
+                if self.now.synthesis:
+                    assert effect.max_output_tokens == self.bounds.reserved_output_tokens
                 self.now.attempt = effect.attempt
                 self.model = (effect.iteration, effect.attempt)
+            case AskHook():
+                assert effect.name == self.bounds.completion_hook
+                assert self.bounds.completion_mode is CompletionMode.CUSTOM
+                assert self.wants_answer(wants_text=True), "a hook is asked about a run that needs nothing"
+                assert effect.messages[: len(self.sent)] == tuple(self.sent)
+                assert_well_formed(effect.messages)
+                self.hook = effect.iteration
             case Wait():
                 assert effect.attempt == self.now.attempt + 1
                 assert not self.now.rejected, "waits with rejected credentials"

@@ -62,6 +62,7 @@ from turnwired.domain.usage import Usage, UsageSource
 from turnwired.turn.facts import (
     Begin,
     CancelRequested,
+    CompletionDecided,
     DeadlineReached,
     DriverFailed,
     Fact,
@@ -257,13 +258,23 @@ class TurnRules(RuleBasedStateMachine):
         assert (self.shadow.waiting is not None) == (expected is AfterFailure.WAIT), "waits when it should not"
         if expected is AfterFailure.END:
             assert self.shadow.finished is not None
-            assert self.shadow.finished.outcome.kind is OutcomeKind.ERRORED
+            kinds = {OutcomeKind.ERRORED}
+            if self.shadow.now.synthesis:
+                kinds |= {OutcomeKind.TOOL_ONLY, OutcomeKind.MAX_STEPS}
+            assert self.shadow.finished.outcome.kind in kinds
 
     @precondition(lambda self: self.begun and self.shadow.waiting is not None and self.shadow.settled is None)
     @rule()
     def the_wait_is_over(self) -> None:
         assert self.shadow.waiting is not None
         self.tell(RetryDue(*self.shadow.waiting))
+
+    @precondition(lambda self: self.begun and self.shadow.hook is not None and self.shadow.settled is None)
+    @rule(instruction=st.sampled_from(["Answer.", None]), problem=st.sampled_from(["", "", "It broke."]))
+    def the_hook_decides(self, instruction: str | None, problem: str) -> None:
+        assert self.shadow.hook is not None
+        self.tell(CompletionDecided(self.shadow.hook, None if problem else instruction, problem))
+        assert (self.shadow.settled is not None) == (instruction is None and not problem), "the hook is not heard"
 
     # --- tools ------------------------------------------------------------------------------------------------------
 
@@ -355,6 +366,7 @@ class TurnRules(RuleBasedStateMachine):
             ModelCalled(*pair, 9),
             ModelFailed(*pair, failure(retryable=True)),
             RetryDue(*pair),
+            CompletionDecided(iteration + (1 if shadow.hook is not None else 0), "stray"),
         ]
         if self.begun:
             stray += [Begin(), PreparationFailed(failure())]
@@ -386,7 +398,8 @@ class TurnRules(RuleBasedStateMachine):
             steps = outcome.limit_trip.policy_path == "loop.max_steps"
             bounds = self.shadow.bounds
             if steps:
-                assert len(self.shadow.iterations) == bounds.max_steps, "the step bound tripped early"
+                steps = sum(not book.synthesis for book in self.shadow.iterations)
+                assert steps == bounds.max_steps, "the step bound tripped early"
             else:
                 assert len(self.shadow.calls) > bounds.max_tool_calls, "the bound on tool calls tripped early"
         check_trace(self.shadow, self.fold)

@@ -320,6 +320,15 @@ class ToolsConfig(_Section):
     entry_points: bool = True
 
 
+class CompletionConfig(_Section):
+    """Completion hooks by name: functions that say whether a run without an answer asks for one, and with which words.
+
+    Those that installed packages offer under ``turnwired.completion`` are there besides.
+    """
+
+    hooks: Mapping[Id, Annotated[str, AfterValidator(_check_attribute)]] = Field(default_factory=dict[str, str])
+
+
 class Config(_Section):
     """The whole configuration. ``profiles`` and ``mcp_servers`` are plain data: the adapters own their shape."""
 
@@ -330,6 +339,7 @@ class Config(_Section):
     providers: Mapping[Id, ProviderConfig]
     agents: Mapping[Id, AgentConfig]
     tools: ToolsConfig = Field(default_factory=ToolsConfig)
+    completion: CompletionConfig = Field(default_factory=CompletionConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     policy: PolicySection = Field(default_factory=Policy)
     ceiling: CeilingSection = Field(default_factory=Policy)

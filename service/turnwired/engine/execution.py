@@ -20,6 +20,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
+from turnwired.domain.completion import CompletionRequest
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -31,6 +32,7 @@ from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
+from turnwired.engine.completion import ask_hook
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
@@ -40,7 +42,18 @@ from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
-from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
+from turnwired.turn.effects import (
+    Abandon,
+    AskHook,
+    CallModel,
+    Effect,
+    Emitted,
+    ResolveTool,
+    RunTool,
+    Settle,
+    Step,
+    Wait,
+)
 from turnwired.turn.facts import (
     Begin,
     DeadlineReached,
@@ -61,10 +74,10 @@ from turnwired.turn.trace import bounded, bounded_beside, trace_of
 
 logger = logging.getLogger(__name__)
 
-E = TypeVar("E", CallModel, RunTool, Wait)
+E = TypeVar("E", CallModel, AskHook, RunTool, Wait)
 
 MODEL = "model"
-"""Key of the model call's or retry wait's task; tool calls have their call ids."""
+"""Key of the model call's, retry wait's or hook's task; tool calls have their call ids."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
@@ -231,6 +244,8 @@ class Execution:
                 self._facts.append(self._resolve(effect))
             case CallModel():
                 self._spawn(MODEL, self._call_model, effect)
+            case AskHook():
+                self._spawn(MODEL, self._ask_hook, effect)
             case RunTool():
                 self._spawn(effect.call_id, self._run_tool, effect)
             case Wait():
@@ -338,6 +353,12 @@ class Execution:
             # A forced choice holds for the first iteration only: later it would never let the model answer.
             request = replace(request, tool_choice=ToolChoice())
         return prepared.provider, request if effect.offer_tools else without_tools(prepared.provider, request)
+
+    async def _ask_hook(self, effect: AskHook) -> None:
+        run = self._run
+        asked = CompletionRequest(run.run_id, run.agent_id, run.session_id, effect.outcome, effect.messages)
+        hook = self._wiring.completion_hooks[effect.name]  # the policy of a run names only those that there are
+        self.feed(await ask_hook(effect.iteration, hook, asked))
 
     async def _run_tool(self, effect: RunTool) -> None:
         call_id = effect.call_id

@@ -6,6 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from turnwired.domain.completion import CompletionHook
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent
@@ -51,3 +52,4 @@ class Wiring:
     price_of: PriceOf
     compile_output: CompileOutput
     random: Callable[[], float] = random.random
+    completion_hooks: Mapping[str, CompletionHook] = field(default_factory=dict[str, CompletionHook])

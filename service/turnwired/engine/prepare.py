@@ -29,6 +29,7 @@ from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, OutputPolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
+from turnwired.engine.completion import require_completion
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import base_request, output_check, require_supported, selected
@@ -107,7 +108,7 @@ class Preparer:
 
     def _merged(self, agent: Agent, limits: ModelLimits, run: Policy) -> EffectivePolicy:
         config = self._wiring.config
-        return merge(
+        policy = merge(
             [
                 Layer(PolicyLayer.DEPLOYMENT, config.deployment_ref, config.deployment_policy),
                 Layer(PolicyLayer.AGENT, f"{agent.agent_id}@{agent.revision}", agent.policy),
@@ -116,6 +117,8 @@ class Preparer:
             config.ceiling,
             _native(limits),
         )
+        require_completion(policy, run, self._wiring.completion_hooks)
+        return policy
 
     def model(self, agent: Agent, asked: ModelSelection | None, path: str) -> tuple[ModelSelection, ModelProvider]:
         """The model to call and its provider. ``path`` leads to ``asked`` in the request.

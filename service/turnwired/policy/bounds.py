@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from turnwired.domain.policy import (
     ArgumentValidation,
+    CompletionMode,
     CountLimit,
     DurationLimit,
     EffectivePolicy,
@@ -43,6 +44,12 @@ class Bounds:
     stream_idle_timeout: float | None
     thinking_idle_timeout: float | None
     tool_call_timeout: float | None
+    completion_mode: CompletionMode
+    reserved_output_tokens: int | None
+    answer_at_step_bound: bool
+    completion_prompt: str | None
+    completion_hook: str | None
+    completion_tools: bool
 
 
 def bounds_of(effective: EffectivePolicy) -> Bounds:
@@ -50,6 +57,9 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
     policy = effective.policy
     if policy.tool.argument_validation is None or policy.tool.error_mode is None:
         raise ValueError("not an effective policy: tool settings are missing")
+    completion = policy.completion
+    if completion.mode is None:
+        raise ValueError("not an effective policy: completion settings are missing")
     return Bounds(
         max_steps=_count("loop.max_steps", policy.loop.max_steps),
         max_tool_calls=_count("loop.max_tool_calls", policy.loop.max_tool_calls),
@@ -70,6 +80,12 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
         stream_idle_timeout=_open_seconds("timeout.stream_idle", policy.timeout.stream_idle),
         thinking_idle_timeout=_open_seconds("timeout.thinking_idle", policy.timeout.thinking_idle),
         tool_call_timeout=_open_seconds("timeout.tool_call", policy.timeout.tool_call),
+        completion_mode=completion.mode,
+        reserved_output_tokens=_open_count("completion.reserved_output_tokens", completion.reserved_output_tokens),
+        answer_at_step_bound=bool(completion.answer_at_step_bound),
+        completion_prompt=completion.custom_prompt or None,
+        completion_hook=completion.custom_hook or None,
+        completion_tools=bool(completion.allow_tools),
     )
 
 

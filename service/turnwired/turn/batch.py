@@ -19,8 +19,14 @@ from turnwired.turn.ids import Ids
 from turnwired.turn.out import Out
 from turnwired.turn.pieces import Call, CallState
 
+_COMPLETED = frozenset({ToolResultStatus.OK, ToolResultStatus.ERROR})
+"""What a tool that ran gave: something to answer from."""
 NAMES_SHOWN = 40
 """Names of tools that the model is told of when it asks for one that does not exist."""
+
+
+_ROUTING = frozenset({Reason.TOOL_NOT_FOUND, Reason.TOOL_ARGUMENTS_INVALID, Reason.TOOL_DENIED})
+"""Reasons for which a call never reached its tool."""
 
 
 def failed(result: ToolResult) -> bool:
@@ -36,7 +42,8 @@ def settled_result(
     call_id: str, part_id: str, status: ToolResultStatus, reason: Reason, message: str, iteration: int
 ) -> ToolResult:
     """A result that the runtime writes itself, in words for the model."""
-    failure = Failure(FailurePhase.TOOL, reason, message, iteration=iteration, call_id=call_id)
+    phase = FailurePhase.ROUTING if reason in _ROUTING else FailurePhase.TOOL
+    failure = Failure(phase, reason, message, iteration=iteration, call_id=call_id)
     return ToolResult(call_id, status, (Part(part_id, Text(message)),), failure=failure)
 
 
@@ -52,6 +59,7 @@ class ToolBatch:
         self._unresolved = 0
         self._running = 0
         self.over_bound = 0
+        self.completed = 0
         self.culprit: Call | None = None
 
     @property
@@ -162,6 +170,8 @@ class ToolBatch:
             call_id=call.call_id,
             content=tuple(Part(self._ids.part(), part.content) for part in fact.result.content),
         )
+        if result.status in _COMPLETED:
+            self.completed += 1
         self._settle(out, call, result, fact.duration_ns)
         return True
 

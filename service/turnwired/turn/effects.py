@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from turnwired.domain.event import Event, RunFinished
 from turnwired.domain.message import Message
 from turnwired.domain.model import IterationKind
+from turnwired.domain.outcome import OutcomeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,19 @@ class RunTool:
 
 
 @dataclass(frozen=True, slots=True)
+class AskHook:
+    """Have the deployment's completion hook of this name look at the run -> CompletionDecided.
+
+    ``outcome`` is how the run ends if nothing follows; ``messages`` are those that it added so far.
+    """
+
+    iteration: int
+    name: str
+    outcome: OutcomeKind
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Wait -> RetryDue."""
 
@@ -58,7 +72,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Stop work whose facts are no longer wanted: the model call or wait of the iteration, and these tool calls.
+    """Stop work whose facts are no longer wanted: these tool calls and, with ``model``, what else there is.
+
+    That is the model call, the wait before it is tried again, or the hook that is asked.
 
     The one effect that comes before the events of its step: the driver cancels the work and waits, bounded, until it
     has unwound, and only then logs the events, so that a run is never reported ended while a tool of it still acts.
@@ -79,7 +95,7 @@ class Settle:
     messages: tuple[Message, ...]
 
 
-Effect = CallModel | ResolveTool | RunTool | Wait | Abandon | Settle
+Effect = CallModel | AskHook | ResolveTool | RunTool | Wait | Abandon | Settle
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,22 @@ _RECOVERABLE = frozenset(
 )
 
 
+CONTEXT_FULL = Notice(
+    Reason.CONTEXT_OVERFLOW,
+    "The conversation does not fit the model's context window, and this version does not shorten it. Begin a new "
+    "session with a summary of this one, send less with the turn, let tools give shorter results "
+    "(tool.max_result_bytes), or use a model with a larger window.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCap:
+    """Most output tokens of one model call, and which setting says so. ``tokens`` None: the provider's own limit."""
+
+    tokens: int | None
+    policy_path: str = "output.max_output_tokens"
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """A decided end of a run, before it is known what there is to show. ``whole``: whatever there is, is not cut."""
@@ -107,11 +123,11 @@ def of_complete_answer(answer: Answer, reason: FinishReason, calls_settled: int)
     )
 
 
-def of_cut_answer(answer: Answer, reason: FinishReason, provider_reason: str, bounds: Bounds, usage: Usage) -> Ending:
+def of_cut_answer(answer: Answer, reason: FinishReason, provider_reason: str, cap: OutputCap, usage: Usage) -> Ending:
     """The end after an answer that stopped for another reason than being complete."""
     match reason:
         case FinishReason.OUTPUT_LIMIT:
-            return _output_limit(bounds, usage)
+            return _output_limit(cap, usage)
         case FinishReason.CONTEXT_LIMIT:
             return _model(
                 OutcomeKind.OUTPUT_LIMIT,
@@ -140,18 +156,18 @@ def of_cut_answer(answer: Answer, reason: FinishReason, provider_reason: str, bo
             )
 
 
-def _output_limit(bounds: Bounds, usage: Usage) -> Ending:
+def _output_limit(cap: OutputCap, usage: Usage) -> Ending:
     trip = None
     reason = Reason.OUTPUT_LIMIT_REACHED  # the provider's own, unless the policy set one
-    if bounds.max_output_tokens is not None:
+    if cap.tokens is not None:
         reason = Reason.LIMIT_REACHED
-        observed = usage.output_tokens if usage.output_tokens is not None else bounds.max_output_tokens
-        trip = LimitTrip("output.max_output_tokens", str(bounds.max_output_tokens), str(observed))
+        observed = usage.output_tokens if usage.output_tokens is not None else cap.tokens
+        trip = LimitTrip(cap.policy_path, str(cap.tokens), str(observed))
     failure = Failure(
         FailurePhase.MODEL,
         reason,
         "The model reached its output token limit before the answer was complete. "
-        "Raise output.max_output_tokens or ask for less.",
+        f"Raise {cap.policy_path} or ask for less.",
     )
     return Ending(OutcomeKind.OUTPUT_LIMIT, failure, trip)
 
@@ -191,7 +207,13 @@ def tool_failed(tool_name: str, failure: Failure | None) -> Ending:
     """A tool failed and the policy says that this ends the run."""
     cause = failure if failure is not None else Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, "It gave an error.")
     message = f"The tool {tool_name} failed and tool.error_mode is ABORT. {cause.message}"
-    return Ending(OutcomeKind.ERRORED, replace(cause, phase=FailurePhase.TOOL, message=message))
+    return Ending(OutcomeKind.ERRORED, replace(cause, phase=_tool_phase(cause), message=message))
+
+
+def _tool_phase(cause: Failure) -> FailurePhase:
+    """Whether the tool was not found, not reached, or failed itself."""
+    stages = {FailurePhase.ROUTING, FailurePhase.TRANSPORT}
+    return cause.phase if cause.phase in stages else FailurePhase.TOOL
 
 
 def deadline(policy_path: str, limit: float, observed: float) -> Ending:

@@ -115,6 +115,18 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class CompletionDecided:
+    """The completion hook has answered: the instruction for a last answer, or None: the run is fine as it is.
+
+    ``problem`` says in a sentence why it could not answer; empty: it did.
+    """
+
+    iteration: int
+    instruction: str | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CancelRequested:
     """Somebody or something wants the run to stop: ``failure.reason`` says who (CANCELLED, SHUTTING_DOWN, ...)."""
 
@@ -148,6 +160,7 @@ Fact = (
     | ToolResolved
     | ToolProgress
     | ToolFinished
+    | CompletionDecided
     | CancelRequested
     | DeadlineReached
     | DriverFailed

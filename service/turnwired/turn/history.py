@@ -73,6 +73,11 @@ class Transcript:
         """The assistant's message of the iteration, as far as it is kept."""
         return self._turn
 
+    @property
+    def turn_is_shown(self) -> bool:
+        """Whether the iteration has said something that can be shown."""
+        return self._turn is not None and any(isinstance(part.content, VISIBLE) for part in self._turn.parts)
+
     def begin_turn(self) -> None:
         """A new iteration begins; it has said nothing yet."""
         self._turn = None
@@ -100,7 +105,7 @@ class Transcript:
         self._messages.append(Message(Role.TOOL, parts, self._ids.message(), self._run_id))
 
     def add_correction(self, text: str) -> None:
-        """Tell the model, as a user would, what is wrong with the turn. Unless it says more, that one is shown."""
+        """Tell the model, as a user would, what is wrong or missing. Unless it says more, the turn before is shown."""
         self._corrected = self._turn
         part = Part(self._ids.part(), Text(text))
         self._messages.append(Message(Role.USER, (part,), self._ids.message(), self._run_id))

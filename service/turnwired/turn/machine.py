@@ -23,14 +23,16 @@ from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
-from turnwired.turn import ending, retry, structured
+from turnwired.turn import completion, ending, retry, structured
 from turnwired.turn.answer import Answer
 from turnwired.turn.batch import ToolBatch
-from turnwired.turn.effects import Abandon, CallModel, Emitted, Settle, Step, Wait
-from turnwired.turn.ending import Ending
+from turnwired.turn.completion import Completion
+from turnwired.turn.effects import Abandon, AskHook, CallModel, Emitted, Settle, Step, Wait
+from turnwired.turn.ending import Ending, OutputCap
 from turnwired.turn.facts import (
     Begin,
     CancelRequested,
+    CompletionDecided,
     DeadlineReached,
     DriverFailed,
     Fact,
@@ -75,6 +77,8 @@ class TurnMachine:
         self._ledger = Ledger(setup.price)
         self._calls_settled = 0
         self._calls_counted = 0
+        self._calls_completed = 0
+        self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
         self._limit_reported = self._renewed = False
         self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
@@ -113,6 +117,8 @@ class TurnMachine:
                 return self._retry_due(iteration, attempt, out)
             case ToolResolved() | ToolProgress() | ToolFinished():
                 return self._tool_fact(fact, out)
+            case CompletionDecided():
+                return fact.iteration == self.iteration and self._completion_decided(fact, out)
             case CancelRequested(failure):
                 self._stop(out, Ending(OutcomeKind.ABORTED, failure), FinishReason.ABORTED)
             case DeadlineReached(policy_path, limit, observed):
@@ -139,7 +145,7 @@ class TurnMachine:
         self._batch = None
         self._transcript.begin_turn()
         out.iteration = self.iteration
-        limit = self.setup.bounds.max_output_tokens
+        limit = self._output_cap.tokens
         out.emit(IterationStarted(kind, self.setup.model, max_output_tokens=limit))
         self._call_model(out)
 
@@ -149,9 +155,21 @@ class TurnMachine:
         self._input_tokens = None
         self.state = TurnState.CALLING_MODEL
         append = self._transcript.fresh()
-        limit = self.setup.bounds.max_output_tokens
-        tools = self._kind is IterationKind.STEP
+        limit = self._output_cap.tokens
+        tools = self._offers_tools
         out.do(CallModel(self.iteration, self.attempt, self._kind, append, tools, limit, renew))
+
+    @property
+    def _in_pass(self) -> bool:
+        return self._kind is IterationKind.SYNTHESIS
+
+    @property
+    def _offers_tools(self) -> bool:
+        return self._completion.offers_tools if self._in_pass else self._kind is IterationKind.STEP
+
+    @property
+    def _output_cap(self) -> OutputCap:
+        return self._completion.output_cap if self._in_pass else OutputCap(self.setup.bounds.max_output_tokens)
 
     def _new_answer(self) -> Answer:
         return Answer(self._ids, self.setup.tools, self.setup.model.provider)
@@ -187,7 +205,7 @@ class TurnMachine:
         cut: Ending | None = None
         if reason not in ending.COMPLETE:
             usage = answer.usage or Usage()
-            cut = self._located(ending.of_cut_answer(answer, reason, provider_reason, self.setup.bounds, usage))
+            cut = self._located(ending.of_cut_answer(answer, reason, provider_reason, self._output_cap, usage))
             if reason in ending.UNFINISHED and not answer.produced:
                 why_not = self._try_again(out, cut.failure, fact)
                 if why_not is None:
@@ -203,11 +221,11 @@ class TurnMachine:
         )
         if cut is not None:
             self._after_cut_answer(out, cut, reason)
-        elif answer.calls and self._kind is IterationKind.STRUCTURED_OUTPUT:
+        elif answer.calls and not self._offers_tools:
             self._refuse_tools(out)
         elif answer.calls:
             self._begin_tools(out)
-        elif reason is FinishReason.PAUSE and self._transcript.turn is not None:
+        elif reason is FinishReason.PAUSE and self._transcript.turn is not None and not self._in_pass:
             self._go_on(out, self._kind)  # the provider wants its own unfinished turn back
         else:
             self._after_answer(out, reason)
@@ -220,17 +238,17 @@ class TurnMachine:
         if check is not None and structured.wants_output(end):
             self._after_structured_answer(out, end, check)
         else:
-            self._settle(out, end)
+            self._conclude(out, end)
 
     def _after_structured_answer(self, out: Out, end: Ending, check: OutputCheck) -> None:
         """Take the value; told what is wrong the model can correct it, once: it must not go round in circles."""
         missing = end.kind is not OutcomeKind.ANSWERED
         checked = CheckedOutput(None, (structured.NO_ANSWER,)) if missing else structured.read(self._answer.text, check)
-        corrected = self._kind is IterationKind.STRUCTURED_OUTPUT
+        corrected = self._kind is not IterationKind.STEP
         if checked.json is not None:
-            self._settle(out, end, checked.json)
+            self._conclude(out, end, checked.json)
         elif corrected or self.iteration >= self.setup.bounds.max_steps:
-            self._settle(out, end if missing else structured.invalid(checked.problems, corrected=corrected))
+            self._conclude(out, end if missing else structured.invalid(checked.problems, corrected=corrected))
         else:
             notice = structured.told(checked.problems)
             out.emit(notice)
@@ -251,7 +269,7 @@ class TurnMachine:
             self._limit_reported = True
             self._next_iteration(out)
         else:
-            self._settle(out, cut)
+            self._conclude(out, cut)
 
     def _model_failed(self, fact: ModelFailed, out: Out) -> None:
         failure = replace(fact.failure, iteration=self.iteration)
@@ -342,9 +360,13 @@ class TurnMachine:
         calls = self._answer.calls
         self._calls_settled += len(calls)
         self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
-        self._batch.refuse(out, structured.NOT_ASKED_FOR)
+        self._batch.refuse(out, completion.NOT_OFFERED if self._in_pass else structured.NOT_ASKED_FOR)
         self._transcript.add_results(self._batch.results())
-        self._settle(out, structured.invalid((structured.NO_ANSWER,), corrected=True))
+        if self._in_pass:
+            out.emit(completion.CALLED_TOOLS)
+            self._conclude(out, completion.called_tools())
+        else:
+            self._settle(out, structured.invalid((structured.NO_ANSWER,), corrected=True))
 
     def _begin_tools(self, out: Out) -> None:
         calls = self._answer.calls
@@ -387,18 +409,62 @@ class TurnMachine:
         if not batch.done:
             return
         self._transcript.add_results(batch.results())
-        if batch.over_bound:
-            self._settle(out, ending.max_tool_calls(self.setup.bounds, self._calls_counted))
+        self._calls_completed += batch.completed
+        if self._in_pass:
+            self._completion.tools_used()
+            self._next_iteration(out, IterationKind.SYNTHESIS)
+        elif batch.over_bound:
+            self._conclude(out, ending.max_tool_calls(self.setup.bounds, self._calls_counted))
         else:
             self._go_on(out)
 
     def _go_on(self, out: Out, kind: IterationKind = IterationKind.STEP) -> None:
         if self.iteration >= self.setup.bounds.max_steps:
-            self._settle(out, ending.max_steps(self.setup.bounds))
+            end = ending.max_steps(self.setup.bounds)
+            # A paused turn is the provider's to go on with: nobody can ask for an answer behind it.
+            if self._batch is None:
+                self._settle(out, end)
+            else:
+                self._conclude(out, end)
         else:
             self._next_iteration(out, kind)
 
     # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _conclude(self, out: Out, end: Ending, structured_output_json: str | None = None) -> None:
+        """The loop has ended, or the pass after it: settle, unless the policy wants an answer that is missing."""
+        if self._in_pass:
+            self._batch = None
+            end = self._completion.after_pass(end, has_output=self._transcript.turn_is_shown)
+        elif self._kind is IterationKind.STEP:
+            plan = self._completion.plan(end, self._calls_completed)
+            match plan:
+                case completion.AskModel(instruction):
+                    return self._synthesize(out, instruction)
+                case completion.AskHook(name):
+                    self._batch = None
+                    self.state = TurnState.ASKING_HOOK
+                    return out.do(AskHook(self.iteration, name, end.kind, self._transcript.messages()))
+                case None:
+                    pass
+        return self._settle(out, end, structured_output_json)
+
+    def _completion_decided(self, fact: CompletionDecided, out: Out) -> bool:
+        """The hook has spoken, or could not: then the run is completed as if there were none."""
+        end = self._completion.end
+        assert end is not None, "the machine asked for this"
+        if fact.problem:
+            out.emit(completion.hook_failed(fact.problem))
+        if fact.problem or fact.instruction:
+            self._synthesize(out, fact.instruction or self._completion.instruction)
+        else:
+            self._settle(out, end)
+        return True
+
+    def _synthesize(self, out: Out, instruction: str) -> None:
+        out.emit(self._completion.told(instruction))
+        self._transcript.add_correction(instruction)
+        self._next_iteration(out, IterationKind.SYNTHESIS)
 
     def _stop(self, out: Out, end: Ending, reason: FinishReason) -> None:
         """End the run now, from whatever state: close what is open, give up what runs, settle."""
@@ -415,12 +481,15 @@ class TurnMachine:
         if self._batch is not None:
             self._batch.interrupt(out)
             self._transcript.add_results(self._batch.results())
-        if model_busy or executing:
-            out.do(Abandon(model_busy, executing))
+        busy = model_busy or self.state is TurnState.ASKING_HOOK
+        if busy or executing:
+            out.do(Abandon(busy, executing))
         self._settle(out, end)
 
     def _settle(self, out: Out, end: Ending, structured_output_json: str | None = None) -> None:
         end = self._located(end)
+        if end.failure is not None and end.failure.reason is Reason.CONTEXT_OVERFLOW:
+            out.emit(ending.CONTEXT_FULL)
         message = self._transcript.shown()
         self.outcome = end.outcome(has_output=message is not None)
         self.state = TurnState.SETTLED

@@ -36,6 +36,7 @@ from turnwired.domain.tool import ToolRef
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
 from turnwired.turn.batch import settled_result
+from turnwired.turn.completion import INSTRUCTION
 from turnwired.turn.effects import Emitted
 from turnwired.turn.ending import UNFINISHED, Ending
 from turnwired.turn.history import Transcript, call_part
@@ -131,6 +132,8 @@ class _Replay:
                 self._costs.append(event.cost)
             case Notice(Reason.STRUCTURED_OUTPUT_INVALID, message) if self._iterations:
                 self._iterations[-1].correction = correction(message)
+            case Notice(metadata=metadata) if INSTRUCTION in metadata and self._iterations:
+                self._iterations[-1].correction = metadata[INSTRUCTION]
             case RunFinished():
                 self._settled = True
             case _:

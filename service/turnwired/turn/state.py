@@ -8,6 +8,7 @@ from enum import Enum, auto
 from turnwired.turn.facts import (
     Begin,
     CancelRequested,
+    CompletionDecided,
     DeadlineReached,
     DriverFailed,
     ModelCalled,
@@ -25,13 +26,15 @@ from turnwired.turn.facts import (
 class TurnState(Enum):
     """What the run waits for.
 
-    READY -> CALLING_MODEL <-> WAITING_TO_RETRY; CALLING_MODEL <-> RUNNING_TOOLS; any -> SETTLED, which is left never.
+    READY -> CALLING_MODEL <-> WAITING_TO_RETRY; CALLING_MODEL <-> RUNNING_TOOLS; both of them -> ASKING_HOOK, once, and
+    back to CALLING_MODEL; any -> SETTLED, which is left never.
     """
 
     READY = auto()
     CALLING_MODEL = auto()
     WAITING_TO_RETRY = auto()
     RUNNING_TOOLS = auto()
+    ASKING_HOOK = auto()
     SETTLED = auto()
 
 
@@ -42,6 +45,7 @@ ACCEPTED: Mapping[TurnState, frozenset[type]] = {
     TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed},
     TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue},
     TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished},
+    TurnState.ASKING_HOOK: _STOPS | {CompletionDecided},
     TurnState.SETTLED: frozenset(),
 }
 """The facts that mean something in each state. Any other is late or stray: ignored and counted."""
