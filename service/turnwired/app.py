@@ -144,6 +144,7 @@ def _wiring(
             deployment_policy=layer.policy,
             deployment_ref=layer.ref,
             ceiling=ceiling_of(config),
+            polling_tools=frozenset(config.tools.polling.names),
         ),
         agents=agents_of(config),
         providers=providers,

@@ -20,4 +20,11 @@ REQUIREMENTS: dict[str, str] = {
     "COMPLETE-15": "A conversation that does not fit the model ends with a notice that says what to do.",
     "COMPLETE-16": "Each end of a run has its outcome, phase, reason, partial flag and trace.",
     "COMPLETE-17": "The document on completion holds: its configuration is taken and its hook works.",
+    "COMPLETE-20": "Calls of one tool are bounded by its routed name, * for all others; the run goes on without it.",
+    "COMPLETE-21": "Counts by name are checked entry by entry.",
+    "COMPLETE-25": "A call made N times in a row with the same result is stopped, and so is a cycle of up to four.",
+    "COMPLETE-26": "New results are progress, equal calls side by side no circle, and configured tools may be polled.",
+    "COMPLETE-27": "Identical calls that cannot run count; equal JSON is equal however it is written.",
+    "COMPLETE-28": "The model is told what repeats; going on as often again ends ERRORED, any other call forgives.",
+    "COMPLETE-29": "loop.repeated_call_threshold sets how often; 0 stops nothing.",
 }

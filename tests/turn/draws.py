@@ -92,6 +92,8 @@ CONFIGURATIONS = st.fixed_dictionaries(
     {
         "max_steps": st.sampled_from([3, 2, 4, 1]),
         "max_tool_calls": st.sampled_from([12, 9, 5, 3, 1]),
+        "max_tool_calls_per_tool": st.sampled_from([{}, {"look": 2, "*": 1}, {"*": 3, "look": None}]),
+        "repeated_call_threshold": st.sampled_from([0, 3, 1]),
         "max_parallel_calls": st.sampled_from([2, 1, 3]),
         "max_attempts": st.sampled_from([3, 2, 1]),
         "error_mode": st.sampled_from([ToolErrorMode.RECOVER, ToolErrorMode.RECOVER, ToolErrorMode.ABORT]),

@@ -26,7 +26,7 @@ def expected_kinds(
     calls = book.calls
     if book.synthesis:
         return _after_pass(shadow, reason, book, said_text=said_text, refused=refused)
-    abort = shadow.bounds.error_mode is ToolErrorMode.ABORT
+    abort = shadow.bounds.error_mode is ToolErrorMode.ABORT or shadow.bounds.repeated_call_threshold > 0
     match reason:
         case None | FinishReason.EOF:
             return {OutcomeKind.PROVIDER_EOF}
@@ -69,7 +69,8 @@ def _after_pass(
 ) -> set[OutcomeKind | None]:
     """The answer from tool results: a run at its bound stays there, else it answers or says what lacks."""
     if book.calls and reason in WELL_ENDED and book.may_call:
-        return {None, *([OutcomeKind.ERRORED] if shadow.bounds.error_mode is ToolErrorMode.ABORT else [])}
+        abort = shadow.bounds.error_mode is ToolErrorMode.ABORT or shadow.bounds.repeated_call_threshold > 0
+        return {None, *([OutcomeKind.ERRORED] if abort else [])}
     found: dict[FinishReason, OutcomeKind] = {
         FinishReason.REFUSAL: OutcomeKind.REFUSED,
         FinishReason.CONTENT_FILTER: OutcomeKind.REFUSED,

@@ -46,6 +46,8 @@ def bounds_with(**changes: Any) -> Bounds:
     values: dict[str, Any] = {
         "max_steps": 10,
         "max_tool_calls": 100,
+        "max_tool_calls_per_tool": {},
+        "repeated_call_threshold": 0,
         "max_parallel_calls": 8,
         "argument_validation": ArgumentValidation.STRICT,
         "error_mode": ToolErrorMode.RECOVER,

@@ -60,9 +60,11 @@ class CallBook:
     """What is known of one call."""
 
     iteration: int
+    name: str = ""
     fragments: list[str] = field(default_factory=list[str])
     arguments: str | None = None
     resolving: bool = False
+    asked: bool = False
     resolvable: bool = False
     executing: bool = False
     executed: bool = False
@@ -300,7 +302,8 @@ class Shadow:
                 assert self.now.finish is None
                 assert event.call_id not in self.calls, "a call id twice"
                 assert (event.tool is None) == bool(event.requested_name)
-                self.calls[event.call_id] = CallBook(iteration)
+                name = event.tool.routed_name if event.tool is not None else event.requested_name
+                self.calls[event.call_id] = CallBook(iteration, name)
                 self.now.calls.append(event.call_id)
                 self.now.output = True
             case ToolCallArgumentsDelta(call_id, fragment):
@@ -344,9 +347,21 @@ class Shadow:
             assert not call.executed
         if result.status in EXECUTED:
             assert call.executed, f"{result.status} without executing"
+        if result.failure is not None and result.failure.reason is Reason.TOOL_LOOP_DETECTED:
+            self._stopped_circle(call)
         if call.executed and result.status in {ToolResultStatus.OK, ToolResultStatus.ERROR}:
             self.completed += 1
         call.result = result
+
+    def _stopped_circle(self, call: CallBook) -> None:
+        """Who is told of a circle has made the call before, so many times, in earlier answers."""
+        threshold = self.bounds.repeated_call_threshold
+        same = [
+            book
+            for book in self.calls.values()
+            if (book.name, book.arguments) == (call.name, call.arguments) and book.iteration < call.iteration
+        ]
+        assert 0 < threshold <= len(same), "a circle that is none"
 
     def _iteration_finished(self, event: IterationFinished) -> None:
         assert self.now.finish is None, "an iteration finished twice"
@@ -435,6 +450,11 @@ class Shadow:
                 assert not call.resolving
                 assert call.arguments == arguments
                 call.resolving = True
+                limits = self.bounds.max_tool_calls_per_tool
+                limit = limits[call.name] if call.name in limits else limits.get("*")
+                asked = sum(book.asked for book in self.calls.values() if book.name == call.name)
+                assert limit is None or asked < limit, "too many calls of one tool"
+                call.asked = True
                 self.resolved_count += 1
                 assert self.resolved_count <= self.bounds.max_tool_calls, "too many tool calls"
             case RunTool(call_id, _, arguments):

@@ -226,7 +226,7 @@ def test_a_call_in_the_pass_is_settled_and_not_executed_and_no_second_pass_follo
     ],
 )
 def test_the_output_of_the_pass_is_what_is_reserved_or_else_what_any_answer_has(
-    bounds: dict[str, int | None], cap: int | None
+    bounds: dict[str, Any], cap: int | None
 ) -> None:
     run = driven(**bounds)
     looks_something_up(run)

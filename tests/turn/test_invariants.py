@@ -398,8 +398,8 @@ class TurnRules(RuleBasedStateMachine):
             steps = outcome.limit_trip.policy_path == "loop.max_steps"
             bounds = self.shadow.bounds
             if steps:
-                steps = sum(not book.synthesis for book in self.shadow.iterations)
-                assert steps == bounds.max_steps, "the step bound tripped early"
+                made = sum(not book.synthesis for book in self.shadow.iterations)
+                assert made == bounds.max_steps, "the step bound tripped early"
             else:
                 assert len(self.shadow.calls) > bounds.max_tool_calls, "the bound on tool calls tripped early"
         check_trace(self.shadow, self.fold)

@@ -313,11 +313,18 @@ def _check_attribute(value: str) -> str:
     return value
 
 
+class PollingConfig(_Section):
+    """Tools, by routed name, that may be called again and again: no repetition of theirs counts as going in circles."""
+
+    names: tuple[str, ...] = ()
+
+
 class ToolsConfig(_Section):
     """Python tools: those named here, and those that installed packages offer under ``turnwired.tools``."""
 
     python: tuple[Annotated[str, AfterValidator(_check_attribute)], ...] = ()
     entry_points: bool = True
+    polling: PollingConfig = Field(default_factory=PollingConfig)
 
 
 class CompletionConfig(_Section):

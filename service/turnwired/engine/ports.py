@@ -28,7 +28,10 @@ CompileOutput = Callable[[str], OutputCheck | str]
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Limits of the whole process. ``default_agent`` runs when a request names none."""
+    """Limits of the whole process. ``default_agent`` runs when a request names none.
+
+    ``polling_tools``: routed names of tools that may be called again and again with the same arguments.
+    """
 
     default_agent: str
     max_active_runs: int = 2000
@@ -36,6 +39,7 @@ class EngineConfig:
     deployment_policy: Policy = field(default_factory=Policy)
     deployment_ref: str = ""
     ceiling: Layer | None = None
+    polling_tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,7 @@ class Preparer:
             notices=_notices(view),
             price=await self._wiring.price_of(resolved.model),
             check_output=resolved.check_output,
+            polling_tools=self._wiring.config.polling_tools,
         )
         prepared = Prepared(
             spec=replace(spec, tools=resolved.tools),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from turnwired.domain.policy import (
@@ -29,6 +30,8 @@ class Bounds:
 
     max_steps: int
     max_tool_calls: int
+    max_tool_calls_per_tool: Mapping[str, int | None]
+    repeated_call_threshold: int
     max_parallel_calls: int
     argument_validation: ArgumentValidation
     error_mode: ToolErrorMode
@@ -63,6 +66,11 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
     return Bounds(
         max_steps=_count("loop.max_steps", policy.loop.max_steps),
         max_tool_calls=_count("loop.max_tool_calls", policy.loop.max_tool_calls),
+        max_tool_calls_per_tool={
+            name: _open_count(f"loop.max_tool_calls_per_tool.{name}", limit)
+            for name, limit in policy.loop.max_tool_calls_per_tool.items()
+        },
+        repeated_call_threshold=_count("loop.repeated_call_threshold", policy.loop.repeated_call_threshold),
         max_parallel_calls=_count("tool.max_parallel_calls", policy.tool.max_parallel_calls),
         argument_validation=policy.tool.argument_validation,
         error_mode=policy.tool.error_mode,

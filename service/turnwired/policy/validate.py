@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from turnwired.domain.errors import FieldViolation, InvalidRequest
@@ -127,8 +127,23 @@ def _value_violations(leaf: Leaf, value: LeafValue, field: str) -> Iterator[Poli
         case LeafKind.TEXT:
             if len(str(value)) > leaf.maximum:
                 yield _invalid(field, f"is longer than {leaf.maximum:g} characters")
-        case LeafKind.BOOL | LeafKind.ENUM | LeafKind.RULES | LeafKind.COUNT_MAP:
+        case LeafKind.COUNT_MAP:
+            yield from _map_violations(leaf, cast(Mapping[str, int | LimitMode], value), field)
+        case LeafKind.BOOL | LeafKind.ENUM | LeafKind.RULES:
             return
+
+
+def _map_violations(leaf: Leaf, counts: Mapping[str, int | LimitMode], field: str) -> Iterator[PolicyViolation]:
+    takes = _takes(replace(leaf, kind=LeafKind.COUNT))  # each entry does
+    for name, count in counts.items():
+        entry = f'{field}["{name[:64]}"]'
+        if not name:
+            yield _invalid(field, "has an entry without a name")
+        elif isinstance(count, LimitMode):
+            if count not in leaf.modes:
+                yield _invalid(entry, f"mode {count.lower()} is not allowed here; {takes}")
+        elif not leaf.minimum <= count <= leaf.maximum:
+            yield _invalid(entry, f"{count} is out of range; {takes}")
 
 
 def _words(leaf: Leaf) -> str:

@@ -13,6 +13,7 @@ from turnwired.domain.event import ToolCallExecuting, ToolCallFinished, ToolCall
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.tool import ToolRef
+from turnwired.turn.admission import Obstacle, Verdict
 from turnwired.turn.effects import ResolveTool, RunTool
 from turnwired.turn.facts import ToolFinished, ToolProgress, ToolResolved
 from turnwired.turn.ids import Ids
@@ -58,7 +59,7 @@ class ToolBatch:
         self._unsettled = len(self._calls)
         self._unresolved = 0
         self._running = 0
-        self.over_bound = 0
+        self.verdicts: Mapping[str, Verdict] = {}
         self.completed = 0
         self.culprit: Call | None = None
 
@@ -66,6 +67,16 @@ class ToolBatch:
     def done(self) -> bool:
         """Whether every call has its result."""
         return self._unsettled == 0
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """All of them, in the model's order."""
+        return self._calls
+
+    @property
+    def over_bound(self) -> bool:
+        """Whether the run may not call as many tools in all."""
+        return any(verdict.obstacle is Obstacle.RUN_BOUND for verdict in self.verdicts.values())
 
     @property
     def executing(self) -> tuple[str, ...]:
@@ -78,18 +89,13 @@ class ToolBatch:
 
     # --- the ways in ------------------------------------------------------------------------------------------------
 
-    def admit(self, out: Out, tools: Mapping[str, ToolRef], room: int) -> None:
-        """Let in the first ``room`` calls, and settle those that cannot run whatever the registry says."""
-        for position, call in enumerate(self._calls):
-            if position >= room:
-                self.over_bound += 1
-                self._write(
-                    out,
-                    call,
-                    ToolResultStatus.NOT_EXECUTED,
-                    Reason.TOOL_NOT_EXECUTED,
-                    "Not executed: the bound on tool calls of this run (loop.max_tool_calls) is reached.",
-                )
+    def admit(self, out: Out, tools: Mapping[str, ToolRef], verdicts: Mapping[str, Verdict]) -> None:
+        """Let in the calls without a verdict, and settle those that cannot run whatever the registry says."""
+        self.verdicts = verdicts
+        for call in self._calls:
+            verdict = verdicts.get(call.call_id)
+            if verdict is not None:
+                self._write(out, call, ToolResultStatus.NOT_EXECUTED, verdict.reason, verdict.message)
             elif call.damaged:
                 self._write(
                     out,

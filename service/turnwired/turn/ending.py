@@ -203,6 +203,18 @@ def max_tool_calls(bounds: Bounds, asked: int) -> Ending:
     return Ending(OutcomeKind.MAX_STEPS, failure, trip)
 
 
+def in_circles(told: int) -> Ending:
+    """The model was told ``told`` times that it goes round in circles, and goes on."""
+    failure = Failure(
+        FailurePhase.TOOL,
+        Reason.TOOL_LOOP_DETECTED,
+        f"The model repeats tool calls that change nothing, also after it was told so {told} times. The results so far "
+        "are kept. Ask for something else, raise loop.repeated_call_threshold, or name a tool that is polled in "
+        "tools.polling.",
+    )
+    return Ending(OutcomeKind.ERRORED, failure)
+
+
 def tool_failed(tool_name: str, failure: Failure | None) -> Ending:
     """A tool failed and the policy says that this ends the run."""
     cause = failure if failure is not None else Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, "It gave an error.")

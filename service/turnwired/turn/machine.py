@@ -24,6 +24,7 @@ from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
 from turnwired.turn import completion, ending, retry, structured
+from turnwired.turn.admission import Admission
 from turnwired.turn.answer import Answer
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.completion import Completion
@@ -76,8 +77,8 @@ class TurnMachine:
         self._transcript = Transcript(setup.run_id, self._ids)
         self._ledger = Ledger(setup.price)
         self._calls_settled = 0
-        self._calls_counted = 0
         self._calls_completed = 0
+        self._admission = Admission(setup.bounds, setup.polling_tools)
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
         self._limit_reported = self._renewed = False
         self._kind = IterationKind.STEP
@@ -370,13 +371,12 @@ class TurnMachine:
 
     def _begin_tools(self, out: Out) -> None:
         calls = self._answer.calls
-        bounds = self.setup.bounds
-        room = max(bounds.max_tool_calls - self._calls_counted, 0)
-        self._calls_counted += len(calls)
+        verdicts = self._admission.judge(calls)
         self._calls_settled += len(calls)
-        self._batch = ToolBatch(calls, self._ids, bounds.max_parallel_calls)
+        self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
         self.state = TurnState.RUNNING_TOOLS
-        self._batch.admit(out, self.setup.tools, room)
+        out.emit_all(self._admission.notices(calls, verdicts))
+        self._batch.admit(out, self.setup.tools, verdicts)
         if not self._abort_on_failure(out, self._batch):
             self._batch.resolve(out)
             self._advance_tools(out, self._batch)
@@ -410,11 +410,14 @@ class TurnMachine:
             return
         self._transcript.add_results(batch.results())
         self._calls_completed += batch.completed
-        if self._in_pass:
+        self._admission.settled(batch.calls, batch.verdicts)
+        if self._admission.lost:
+            self._settle(out, ending.in_circles(self._admission.circles))
+        elif self._in_pass:
             self._completion.tools_used()
             self._next_iteration(out, IterationKind.SYNTHESIS)
         elif batch.over_bound:
-            self._conclude(out, ending.max_tool_calls(self.setup.bounds, self._calls_counted))
+            self._conclude(out, ending.max_tool_calls(self.setup.bounds, self._admission.counted))
         else:
             self._go_on(out)
 

@@ -30,7 +30,8 @@ class TurnSetup:
     ``tools`` maps routed names to tools, in the order in which the model sees them. ``price`` is pure: usage and
     nanoseconds of one call to its cost, None when there is no price.
     ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted. ``check_output``: the final
-    answer must be structured; None: it is free text.
+    answer must be structured; None: it is free text. ``polling_tools``: routed names of tools that may be called again
+    and again.
     """
 
     run_id: str
@@ -48,6 +49,7 @@ class TurnSetup:
     notices: tuple[Notice, ...] = ()
     price: Callable[[Usage, int], Cost | None] = unpriced
     check_output: OutputCheck | None = None
+    polling_tools: frozenset[str] = frozenset()
 
     def started(self) -> RunStarted:
         """The run's first event."""
