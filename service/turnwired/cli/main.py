@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -21,7 +21,6 @@ from turnwired import __version__
 from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, TurnwireError
 
 if TYPE_CHECKING:
-    from turnwired.config.model import Config
     from turnwired.rpc.client import Client
 
 # The processes that we start exec at once, and what gRPC would say about forking is no news to anybody.
@@ -112,12 +111,12 @@ def serve(
 
 
 async def _serve(config_path: Path | None, listen: str | None) -> None:
-    from turnwired.app import running
+    from turnwired.app import configured, running
 
     environ = dict(os.environ)
     if listen is not None:
         environ["TURNWIRE_SERVER__LISTEN"] = listen
-    config = _configuration(config_path, environ)
+    config = configured(config_path, environ)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -270,17 +269,6 @@ def _quiet() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
-def _configuration(path: Path | None, environ: Mapping[str, str]) -> Config:
-    """The configuration, whose Python tools may stand in modules beside its file. Installed packages come first."""
-    from turnwired.config.load import load_config
-
-    config = load_config(path, environ)
-    directory = str(Path(config.source).resolve().parent)
-    if config.tools.python and directory not in sys.path:
-        sys.path.append(directory)
-    return config
-
-
 @asynccontextmanager
 async def _address(config_path: Path | None, server: str | None, *, stores: bool) -> AsyncIterator[str]:
     """The given server, or a private one in this process: same code, same wire, a free loopback port.
@@ -290,10 +278,10 @@ async def _address(config_path: Path | None, server: str | None, *, stores: bool
     if server is not None:
         yield server
         return
-    from turnwired.app import running
+    from turnwired.app import configured, running
     from turnwired.config.model import MEMORY
 
-    config = _configuration(config_path, os.environ)
+    config = configured(config_path, os.environ)
     changes: dict[str, Any] = {"server": config.server.model_copy(update={"listen": "127.0.0.1:0"})}
     if not stores:
         changes["store"] = config.store.model_copy(update={"path": MEMORY})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +19,8 @@ from pydantic_core import ErrorDetails
 from turnwired.config.model import LOCATED, Config, key_paths
 from turnwired.domain.errors import ConfigError
 
+PROGRAM = "program"
+"""What messages and layers of policy name a configuration that is no file."""
 CONFIG_VARIABLE = "TURNWIRE_CONFIG"
 DEFAULT_FILE = "turnwire.toml"
 OPENAI_DEFAULT_MODEL = "gpt-5.4-mini"
@@ -40,14 +43,26 @@ def load_config(path: Path | None, environ: Mapping[str, str], directory: Path |
     ``directory`` (the working directory) is read if it exists. Raises ConfigError.
     """
     file = _find(path, environ, directory or Path())
-    name = str(file) if file is not None else "configuration"
-    data = _read(file) if file is not None else {}
+    if file is None:
+        return _validated({}, "configuration", "built-in", environ)
+    return _validated(_read(file), str(file), str(file), environ)
+
+
+def read_config(data: Mapping[str, object], environ: Mapping[str, str]) -> Config:
+    """The configuration that a program wrote down itself, in the shape of the file. Raises ConfigError.
+
+    Variables override it and what it leaves out is chosen, as with a file; the data is not altered.
+    """
+    return _validated(deepcopy(dict(data)), PROGRAM, PROGRAM, environ)
+
+
+def _validated(data: _Table, name: str, source: str, environ: Mapping[str, str]) -> Config:
     if _NOT_KEYS & data.keys():
         raise ConfigError(f"{name}: {min(_NOT_KEYS & data.keys())}: unknown key")
     variables = _apply_environment(data, environ)
     variables |= _fill_defaults(data, environ)
     try:
-        return Config.model_validate({**data, "source": name if file is not None else "built-in"})
+        return Config.model_validate({**data, "source": source})
     except ValidationError as error:
         raise ConfigError(_line(error.errors(include_url=False), name, variables)) from None
 

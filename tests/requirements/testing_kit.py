@@ -1,0 +1,15 @@
+"""Running turns in a program's own process, and the public test kit."""
+
+from __future__ import annotations
+
+REQUIREMENTS: dict[str, str] = {
+    "KIT-1": "Runtime runs a turn in the process of a program and returns its settled result, without gRPC or socket.",
+    "KIT-2": "on_event gets every event of the run's log in order; on_settle gets the result once.",
+    "KIT-3": "Cancelling the task that runs a turn cancels the run, which settles before the cancellation goes on.",
+    "KIT-4": "What on_event raises is raised to the caller, and ends the run.",
+    "KIT-5": "A turn in process is held to the rules of a turn over the wire, with the same paths and reasons.",
+    "KIT-6": "Several turns run at once in one Runtime; leaving it settles every one of them.",
+    "KIT-7": "A Runtime is made from a file, a Config, a mapping in the shape of a file, or nothing.",
+    "KIT-8": "Importing turnwired imports neither an adapter nor a library.",
+    "KIT-9": "A reader in process outlives a failure of the store, and is told what never happened.",
+}
