@@ -32,7 +32,7 @@ CHECKS = {name_of(check): check for check in PROVIDER_CHECKS}
 
 @pytest.mark.requirement("KIT-20")
 @pytest.mark.parametrize("check", PROVIDER_CHECKS, ids=name_of)
-@pytest.mark.parametrize("bodies", spoken(), ids=lambda bodies: bodies.profile)
+@pytest.mark.parametrize("bodies", spoken(), ids=lambda bodies: bodies.wire)
 async def test_each_of_our_wires_conforms(bodies: Bodies, check: Check) -> None:
     await check(served_by(bodies))
 

@@ -14,7 +14,7 @@ from providers.server import serve as listen
 
 from turnwired.domain.errors import ConfigError
 from turnwired.providers.build import provider_for, wire_of
-from turnwired.providers.profiles import Profile, shipped, with_overrides
+from turnwired.providers.profiles import Profile, Wire, shipped, with_overrides
 from turnwired.testing import Served, Situation
 from turnwired.testing.provider_conformance import CALLS, PRIVATE, RETRY_SECONDS, WORDS, Serve
 
@@ -32,7 +32,7 @@ def sse(*events: Json, named: bool = False) -> bytes:
 class Bodies:
     """How one wire says things. ``text`` and ``calls`` are the pieces of a stream, the end of which is ``end``."""
 
-    profile: str
+    wire: Wire
     begin: bytes
     text: Sequence[bytes]
     calls: Sequence[bytes]
@@ -58,7 +58,7 @@ def chat_call(index: int, name: str, arguments: str) -> bytes:
 
 CHAT_USAGE = {"prompt_tokens": 12, "completion_tokens": 5, "total_tokens": 17}
 CHAT = Bodies(
-    profile="openai-compatible",
+    wire=Wire.OPENAI_CHAT,
     begin=chat({"role": "assistant", "content": ""}),
     text=[chat({"content": word}) for word in WORDS],
     calls=[chat_call(index, name, json.dumps(arguments)) for index, (name, arguments) in enumerate(CALLS)],
@@ -119,7 +119,7 @@ def response_end(word: str) -> bytes:
 
 
 RESPONSES = Bodies(
-    profile="openai-responses",
+    wire=Wire.OPENAI_RESPONSES,
     begin=sse(
         {"type": "response.created", "response": {"id": "r", "model": "m", "object": "response", "status": "queued"}},
         named=True,
@@ -150,7 +150,7 @@ def block_call(index: int, name: str, arguments: str) -> bytes:
 
 
 MESSAGES = Bodies(
-    profile="anthropic",
+    wire=Wire.ANTHROPIC_MESSAGES,
     begin=sse(
         {
             "type": "message_start",
@@ -181,8 +181,9 @@ MESSAGES = Bodies(
 
 
 def profile_of(bodies: Bodies, url: str) -> Profile:
-    """The shipped profile of the wire, set to the server."""
-    row = {"extends": bodies.profile, "base_url": url, "base_url_env": "", "key_env": "KEY"}
+    """A generic profile of the wire, set to the server."""
+    row: dict[str, Any] = {"extends": "openai-compatible", "wire": bodies.wire.value, "key_env": "KEY"}
+    row |= {"base_url": url, "base_url_env": "", "done_marker": bodies.wire is Wire.OPENAI_CHAT}
     return with_overrides(shipped(), {"subject": row})["subject"]
 
 
@@ -190,8 +191,6 @@ def spoken() -> list[Bodies]:
     """The wires that this version speaks."""
     found: list[Bodies] = []
     for bodies in (CHAT, RESPONSES, MESSAGES):
-        if bodies.profile not in shipped():
-            continue
         try:
             wire_of(profile_of(bodies, "http://127.0.0.1:1/v1"))
         except ConfigError:
