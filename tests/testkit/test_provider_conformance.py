@@ -23,7 +23,7 @@ from turnwired.domain.generation import (
 from turnwired.domain.message import Message
 from turnwired.providers.port import ModelRequest, ProviderInfo
 from turnwired.testing import NotConforming, Served, Situation, name_of, provider_conformance
-from turnwired.testing.provider_conformance import PROVIDER_CHECKS, Check
+from turnwired.testing.provider_checks import PROVIDER_CHECKS, Check
 
 pytestmark = pytest.mark.anyio
 
@@ -223,7 +223,7 @@ async def test_the_suite_notices_an_adapter_that_breaks_a_rule(
     @asynccontextmanager
     async def serve(situation: Situation) -> AsyncIterator[Served]:
         async with chat(situation) as served:
-            yield Served(fault(served.provider), served.model, served.secret, served.calls, served.gone)  # type: ignore[arg-type]
+            yield Served(fault(served.provider), served.model, served.secret, served.calls, served.gone)
 
     try:
         with pytest.raises(NotConforming):
@@ -242,7 +242,7 @@ async def test_all_checks_at_once_name_those_that_fail() -> None:
     @asynccontextmanager
     async def serve(situation: Situation) -> AsyncIterator[Served]:
         async with chat(situation) as served:
-            yield Served(LosesText(served.provider), served.model, served.secret, served.calls, served.gone)  # type: ignore[arg-type]
+            yield Served(LosesText(served.provider), served.model, served.secret, served.calls, served.gone)
 
     with pytest.raises(ExceptionGroup, match=f"3 of {len(PROVIDER_CHECKS)} checks failed") as failed:
         await provider_conformance(serve)

@@ -16,7 +16,7 @@ from turnwired.domain.errors import ConfigError
 from turnwired.providers.build import provider_for, wire_of
 from turnwired.providers.profiles import Profile, Wire, shipped, with_overrides
 from turnwired.testing import Served, Situation
-from turnwired.testing.provider_conformance import CALLS, PRIVATE, RETRY_SECONDS, WORDS, Serve
+from turnwired.testing.provider_checks import CALLS, PRIVATE, RETRY_SECONDS, WORDS, Serve
 
 SECRET = "conformance-key-0123456789"
 Json = Mapping[str, Any]

@@ -10,9 +10,9 @@ from turnwired.testing.conformance import NotConforming, name_of
 from turnwired.testing.events import EventCollector, lines_of
 from turnwired.testing.mcp import Crash, Delay, Drop, FakeMcpServer, FakeTool, Malformed, Refuse, StaleSession
 from turnwired.testing.provider import ScriptedProvider, answer, calls, fails, stopped, usage
-from turnwired.testing.provider_conformance import PROVIDER_CHECKS, Served, Situation, provider_conformance
+from turnwired.testing.provider_checks import PROVIDER_CHECKS, Served, Situation, provider_conformance
 from turnwired.testing.registry import MemoryRegistry
-from turnwired.testing.toolset_conformance import (
+from turnwired.testing.toolset_checks import (
     BROKEN_TOOLSET_CHECKS,
     TOOLSET_CHECKS,
     SampleToolset,

@@ -41,7 +41,7 @@ class FakeClock:
         """Let time pass. Each timer that comes due runs at its own time, and all that follows from it, before the next.
 
         Returns when nothing is left to do at the new time. Threads and sockets are not waited for: await what they
-        answer before time goes on.
+        answer before time goes on. A run begins with one, so wait for its first events (``EventCollector.until``).
         """
         if seconds < 0:
             raise ValueError("time does not go back")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 CHECK_SECONDS = 20.0
@@ -23,20 +24,27 @@ def require(holds: object, rule: str) -> None:
         raise NotConforming(rule)
 
 
+@asynccontextmanager
+async def within(seconds: float, rule: str) -> AsyncIterator[None]:
+    """Raises NotConforming with the rule when the block takes longer."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise NotConforming(rule) from error
+
+
 def bounded(check: Callable[[Subject], Awaitable[None]]) -> Callable[[Subject], Awaitable[None]]:
     """The check, failing when it takes longer than CHECK_SECONDS."""
 
     @functools.wraps(check)
-    async def within(subject: Subject) -> None:
-        try:
-            async with asyncio.timeout(CHECK_SECONDS) as limit:
-                await check(subject)
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise NotConforming(f"{name_of(check)}: did not end within {CHECK_SECONDS:g} s") from error
+    async def in_time(subject: Subject) -> None:
+        async with within(CHECK_SECONDS, f"{name_of(check)}: did not end within {CHECK_SECONDS:g} s"):
+            await check(subject)
 
-    return within
+    return in_time
 
 
 def name_of(check: Callable[..., object]) -> str:

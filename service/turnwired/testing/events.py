@@ -6,11 +6,13 @@ that came in pieces is one line. Knows the events of the domain and nothing of h
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from turnwired.domain.event import (
     Event,
@@ -35,6 +37,8 @@ from turnwired.domain.message import Reasoning, Text, ToolCall
 from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice
 
+E = TypeVar("E", bound=Event)
+
 
 @dataclass(slots=True)
 class EventCollector:
@@ -44,6 +48,7 @@ class EventCollector:
     """
 
     events: list[LoggedEvent] = field(default_factory=list[LoggedEvent])
+    _told: asyncio.Event = field(default_factory=asyncio.Event, repr=False, compare=False)
 
     def __call__(self, item: object) -> None:
         """Keep an event, or go back to where a rewind says."""
@@ -57,8 +62,15 @@ class EventCollector:
     def add(self, event: LoggedEvent) -> None:
         """Keep one event."""
         self.events.append(event)
+        self._told.set()
 
-    def of(self, kind: type[Event]) -> list[Event]:
+    async def until(self, line: str) -> None:
+        """Return when the run has told this line, at once if it has already. Bound it: a run may never tell it."""
+        while line not in self.lines():
+            self._told.clear()
+            await self._told.wait()
+
+    def of(self, kind: type[E]) -> list[E]:
         """The events of one kind, in order."""
         return [item.event for item in self.events if isinstance(item.event, kind)]
 

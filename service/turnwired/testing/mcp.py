@@ -93,6 +93,7 @@ class FakeMcpServer:
     connections: int = 0
     cancelled: list[str] = field(default_factory=list[str])
     told: asyncio.Event = field(default_factory=asyncio.Event)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _faults: dict[str, deque[Fault]] = field(default_factory=dict[str, "deque[Fault]"])
 
     def fail(self, *faults: Fault, method: str = "tools/call") -> None:
@@ -108,6 +109,16 @@ class FakeMcpServer:
         """The arguments of the calls of a tool that reached the server."""
         asked = [request["params"] for request in self.requests if request.get("method") == "tools/call"]
         return [params["arguments"] for params in asked if params["name"] == tool]
+
+    async def asked(self, tool: str, times: int = 1) -> None:
+        """Return when so many calls of a tool have reached the server."""
+        while len(self.calls(tool)) < times:
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def _took(self, message: Json) -> None:
+        self.requests.append(message)
+        self._arrived.set()
 
     def _fault(self, method: str) -> Fault | None:
         waiting = self._faults.get(method)
@@ -189,7 +200,7 @@ class _Pipe:
         if isinstance(fault, StaleSession):
             self._end("does not know the session any more")
             raise BrokenPipeError(f"{self.name} does not know the session any more")
-        self._server.requests.append(message)
+        self._server._took(message)  # noqa: SLF001 - one piece
         if "id" in message:
             self._work[message["id"]] = asyncio.create_task(self._answer(message, fault))
         elif method == "notifications/cancelled":

@@ -21,7 +21,7 @@ from turnwired.domain.message import Data, Text, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection
-from turnwired.testing.conformance import bounded, require, run_all
+from turnwired.testing.conformance import bounded, require, run_all, within
 from turnwired.tools.port import ToolInvocation, ToolOutput, Toolset
 from turnwired.tools.registry import Registry, Source
 
@@ -81,7 +81,7 @@ async def _failure_of(toolset: Toolset, call: ToolInvocation) -> tuple[ToolOutpu
 async def it_starts_at_once_and_lists_its_tools(open_sample: OpenSample) -> None:
     """``start`` only begins; ``tools`` gives native names and object schemas, the same each time."""
     async with open_sample() as sample:
-        async with asyncio.timeout(START_SECONDS):
+        async with within(START_SECONDS, "`start` only begins, and returns"):
             await sample.toolset.start()
         first, second = await sample.toolset.tools(), await sample.toolset.tools()
         names = [tool.ref.native_name for tool in first]
@@ -206,7 +206,7 @@ async def the_registry_takes_it(open_sample: OpenSample) -> None:
 async def a_broken_source_fails_alone(open_broken: OpenBroken) -> None:
     """A source that cannot be reached: nothing raises, there are no tools, and ``failure`` says why."""
     async with open_broken() as toolset:
-        async with asyncio.timeout(START_SECONDS):
+        async with within(START_SECONDS, "`start` only begins, and returns"):
             await toolset.start()
         tools = await toolset.tools()
         require(not tools, f"it offers nothing: {tools}")
