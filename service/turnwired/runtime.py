@@ -29,14 +29,14 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message, Part, Role, Text
 from turnwired.domain.model import ModelSelection, OutputFormat
 from turnwired.domain.outcome import Outcome, OutcomeKind
-from turnwired.domain.policy import NO_POLICY, Policy
+from turnwired.domain.policy import NO_POLICY, EffectivePolicy, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.service import Engine
 from turnwired.policy.leaves import policy_of
-from turnwired.policy.validate import read_policy
+from turnwired.policy.validate import read_policy, require_valid
 from turnwired.providers.port import ModelProvider
 from turnwired.rpc.inside import checked
 from turnwired.tools.port import Toolset, ToolView
@@ -220,6 +220,18 @@ class Runtime:
     async def list_tools(self, agent: str = "", *, caller: Caller | None = None) -> ToolView:
         """The tools that an agent sees, and what is left out and why. Raises NotFound."""
         return await self._running().list_tools(caller or Caller(), agent, ToolSelection())
+
+    def resolve_policy(
+        self,
+        agent: str = "",
+        *,
+        policies: Policy | Mapping[str, object] = NO_POLICY,
+        model: ModelSelection | str | None = None,
+    ) -> EffectivePolicy:
+        """The policy that a run would get, with the layer that supplied each value. Raises NotFound, InvalidRequest."""
+        policy = _policy(policies)
+        require_valid(policy, "policy")
+        return self._running().resolve_policy(agent, _model(model), policy)
 
     def _running(self) -> Engine:
         if self._engine is None:

@@ -12,6 +12,7 @@ REQUIREMENTS: dict[str, str] = {
     "KIT-7": "A Runtime is made from a file, a Config, a mapping in the shape of a file, or nothing.",
     "KIT-8": "Importing turnwired imports neither an adapter nor a library.",
     "KIT-9": "A reader in process outlives a failure of the store, and is told what never happened.",
+    "KIT-10": "The example of a turn in process runs as its page shows it.",
     "KIT-11": "An event collector shows a run as text, alike in every run, and differences as a diff.",
     "KIT-12": "A fake MCP server speaks the protocol without a process: discovery, calls, cancellation, its words.",
     "KIT-13": "A fault of a fake MCP server (delay, drop, crash, malformed, refusal, stale session) is one call's own.",
@@ -22,4 +23,5 @@ REQUIREMENTS: dict[str, str] = {
     "KIT-21": "The conformance suite of providers notices adapters that break a rule, each with a sentence.",
     "KIT-22": "Each of our tool sources passes the conformance suite of toolsets.",
     "KIT-23": "The conformance suite of toolsets notices sources that break a rule.",
+    "KIT-30": "The code of the pages runs, prints what they say, and their links lead somewhere.",
 }

@@ -223,7 +223,8 @@ async def test_the_suite_notices_an_adapter_that_breaks_a_rule(
     @asynccontextmanager
     async def serve(situation: Situation) -> AsyncIterator[Served]:
         async with chat(situation) as served:
-            yield Served(fault(served.provider), served.model, served.secret, served.calls, served.gone)
+            broken: Any = fault(served.provider)
+            yield Served(broken, served.model, served.secret, served.calls, served.gone)
 
     try:
         with pytest.raises(NotConforming):
@@ -242,7 +243,8 @@ async def test_all_checks_at_once_name_those_that_fail() -> None:
     @asynccontextmanager
     async def serve(situation: Situation) -> AsyncIterator[Served]:
         async with chat(situation) as served:
-            yield Served(LosesText(served.provider), served.model, served.secret, served.calls, served.gone)
+            broken: Any = LosesText(served.provider)
+            yield Served(broken, served.model, served.secret, served.calls, served.gone)
 
     with pytest.raises(ExceptionGroup, match=f"3 of {len(PROVIDER_CHECKS)} checks failed") as failed:
         await provider_conformance(serve)

@@ -276,7 +276,8 @@ async def test_the_suite_notices_a_source_that_breaks_a_rule(
     @asynccontextmanager
     async def opened() -> AsyncIterator[SampleToolset]:
         async with mcp_in_memory() as sample:
-            yield replace(sample, toolset=fault(sample.toolset))
+            broken: Any = fault(sample.toolset)
+            yield replace(sample, toolset=broken)
 
     try:
         with pytest.raises(NotConforming):
@@ -293,7 +294,8 @@ async def test_an_error_that_ends_the_source_is_noticed_and_all_checks_are_told_
     @asynccontextmanager
     async def opened() -> AsyncIterator[SampleToolset]:
         async with mcp_in_memory() as sample:
-            yield replace(sample, toolset=DiesOfAnError(sample.toolset))
+            broken: Any = DiesOfAnError(sample.toolset)
+            yield replace(sample, toolset=broken)
 
     with pytest.raises(ExceptionGroup) as failed:
         await toolset_conformance(opened)

@@ -27,8 +27,9 @@ def require(holds: object, rule: str) -> None:
 @asynccontextmanager
 async def within(seconds: float, rule: str) -> AsyncIterator[None]:
     """Raises NotConforming with the rule when the block takes longer."""
+    limit = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds) as limit:
+        async with limit:
             yield
     except TimeoutError as error:
         if not limit.expired():

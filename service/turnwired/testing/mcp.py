@@ -94,11 +94,14 @@ class FakeMcpServer:
     cancelled: list[str] = field(default_factory=list[str])
     told: asyncio.Event = field(default_factory=asyncio.Event)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    _faults: dict[str, deque[Fault]] = field(default_factory=dict[str, "deque[Fault]"])
+    _faults: dict[tuple[str, str], deque[Fault]] = field(default_factory=dict[tuple[str, str], "deque[Fault]"])
 
-    def fail(self, *faults: Fault, method: str = "tools/call") -> None:
-        """The next requests of this method meet these faults, one each; those after them are answered again."""
-        self._faults.setdefault(method, deque()).extend(faults)
+    def fail(self, *faults: Fault, method: str = "tools/call", tool: str = "") -> None:
+        """The next requests of this method, or calls of this tool, meet these faults, one each; later ones none.
+
+        A request that is made again, on a new connection, is another request.
+        """
+        self._faults.setdefault((method, tool), deque()).extend(faults)
 
     def toolset(self, **settings: object) -> McpToolset:
         """A toolset over this server. ``settings`` are those of a configured server (``trust_annotations``, ...)."""
@@ -120,9 +123,12 @@ class FakeMcpServer:
         self.requests.append(message)
         self._arrived.set()
 
-    def _fault(self, method: str) -> Fault | None:
-        waiting = self._faults.get(method)
-        return waiting.popleft() if waiting else None
+    def _fault(self, message: Json) -> Fault | None:
+        method, tool = message.get("method", ""), (message.get("params") or {}).get("name", "")
+        for key in ((method, tool), (method, "")):
+            if waiting := self._faults.get(key):
+                return waiting.popleft()
+        return None
 
     def _listed(self) -> list[object]:
         if self.listing is not None:
@@ -196,7 +202,7 @@ class _Pipe:
             raise BrokenPipeError(f"{self.name} does not read any more")
         message: Json = json.loads(line)
         method = message.get("method", "")
-        fault = self._server._fault(method)  # noqa: SLF001 - one piece
+        fault = self._server._fault(message)  # noqa: SLF001 - one piece
         if isinstance(fault, StaleSession):
             self._end("does not know the session any more")
             raise BrokenPipeError(f"{self.name} does not know the session any more")
