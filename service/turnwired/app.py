@@ -20,7 +20,7 @@ import anyio
 from pydantic import ValidationError
 
 from turnwired import __version__
-from turnwired.config.load import load_config
+from turnwired.config.load import load_config, read_config
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError, ToolError
@@ -96,12 +96,12 @@ class Assembly:
     warm: asyncio.Event
 
 
-def configured(path: Path | None, environ: Mapping[str, str]) -> Config:
-    """The configuration, whose Python tools may stand in modules beside its file. Installed packages come first.
+def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, str]) -> Config:
+    """The configuration of a file, of data in the shape of one, or of what is found without being told.
 
-    Raises ConfigError.
+    Python tools may stand in modules beside the file; installed packages come first. Raises ConfigError.
     """
-    config = load_config(path, environ)
+    config = read_config(given, environ) if isinstance(given, Mapping) else load_config(given, environ)
     directory = str(Path(config.source).resolve().parent)
     if config.tools.python and directory not in sys.path:
         sys.path.append(directory)

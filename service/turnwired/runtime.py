@@ -21,7 +21,7 @@ import anyio
 from turnwired.app import Additions, assembled, configured
 from turnwired.codec.following import read_frame
 from turnwired.codec.frame import Visibility
-from turnwired.config.load import PROGRAM, read_config
+from turnwired.config.load import PROGRAM
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.domain.errors import FieldViolation, InvalidRequest, TurnwireError, Unavailable
 from turnwired.domain.event import LoggedEvent, ModelUsage, RunFinished
@@ -129,6 +129,8 @@ class Runtime:
         self._grace = 0.0
 
     async def __aenter__(self) -> Self:
+        if self._engine is not None:
+            raise RuntimeError("a Runtime is entered once; make another one")
         config = self._configuration()
         self._grace = config.server.grace_seconds
         assembly = await self._stack.enter_async_context(assembled(config, self._environ, self._additions))
@@ -247,7 +249,7 @@ class Runtime:
                 named = cast("Mapping[str, object]", given.get("providers", {}))
                 stand_ins = {name: _stand_in(provider) for name, provider in added.items() if name not in named}
                 providers = {**named, **stand_ins}
-                config = read_config({**given, **({"providers": providers} if providers else {})}, self._environ)
+                config = configured({**given, **({"providers": providers} if providers else {})}, self._environ)
             case _:
                 config = configured(None if given is None else Path(given), self._environ)
         missing = {name: _stand_in(provider) for name, provider in added.items() if name not in config.providers}
@@ -373,4 +375,4 @@ def _output_format(schema: Mapping[str, object] | str | None) -> OutputFormat | 
 
 def _stand_in(provider: ModelProvider) -> dict[str, object]:
     """What the configuration says of a provider that a program hands over. Its prices are not looked up."""
-    return {"models": list(provider.info.models), "list_prices": False}
+    return {"profile": "openai-compatible", "models": list(provider.info.models), "list_prices": False}

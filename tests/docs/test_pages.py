@@ -12,6 +12,8 @@ from docs.pages import ROOT, blocks, outputs
 from e2e.provider import answer, calls, provider
 from e2e.service import START_SECONDS, child_environment
 
+import turnwired.testing
+
 DOCS = ROOT / "docs"
 EXAMPLE = ROOT / "examples" / "in_process" / "support.py"
 PAGES = [
@@ -74,3 +76,9 @@ async def test_the_example_runs_as_the_page_shows_it(tmp_path: Path) -> None:
     shown = f'$ python support.py "{QUESTION}"\n{out.decode()}'
     assert shown in (DOCS / "in_process.md").read_text(encoding="utf-8"), shown
     assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - a handful of names
+
+
+@pytest.mark.requirement("KIT-30")
+def test_the_page_of_the_test_kit_names_all_of_it() -> None:
+    page = (DOCS / "testing.md").read_text(encoding="utf-8")
+    assert [name for name in turnwired.testing.__all__ if f"`{name}" not in page and f"{name}(" not in page] == []

@@ -20,9 +20,12 @@ from turnwired.domain.errors import ConfigError, InvalidRequest, Unavailable
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted, TextDelta, ToolCallFinished
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import Message, Part, Role, Text, ToolResultStatus
-from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import LoopPolicy, Policy
-from turnwired.domain.run import RunState
+from turnwired.domain.model import ModelSelection, OutputFormat
+from turnwired.domain.outcome import Outcome, OutcomeKind
+from turnwired.domain.policy import LoopPolicy, Policy, PolicyLayer
+from turnwired.domain.run import Caller, OnDisconnect, RunState, TurnSpec
+from turnwired.domain.tool import ToolSelection
+from turnwired.engine.service import Accepted, Engine
 from turnwired.testing.provider import ScriptedProvider, Step, answer, calls
 
 pytestmark = pytest.mark.anyio
@@ -232,6 +235,75 @@ async def test_a_turn_that_a_server_would_refuse_is_refused_with_the_same_path(
     assert refused.value.violations[0].field == field
 
 
+@pytest.mark.requirement("KIT-5")
+async def test_every_argument_of_a_turn_reaches_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[TurnSpec, object]] = []
+
+    async def start_turn(engine: Engine, spec: TurnSpec, headers: object) -> Accepted:
+        taken.append((spec, headers))
+        raise Unavailable(Reason.OVERLOADED, "not today")
+
+    monkeypatch.setattr(Engine, "start_turn", start_turn)
+    monkeypatch.setattr("turnwired.runtime.checked", lambda spec: spec)  # the formats that it takes are its own affair
+    caller, tools = Caller("t", "p"), ToolSelection(include=("find_*",))
+    async with runtime() as r:
+        with pytest.raises(Unavailable, match="not today"):
+            await r.run_turn(
+                "x",
+                agent="a",
+                session_id="s",
+                policies={"loop": {"max_steps": 2}},
+                model="scripted/m/x",
+                tools=tools,
+                output_schema={"type": "object"},
+                include_trace=True,
+                request_id="r",
+                labels={"k": "v"},
+                caller=caller,
+                headers={"traceparent": "00-1-2-3"},
+            )
+        for schema in ('{"type": "string"}', None):
+            with pytest.raises(Unavailable):
+                await r.run_turn("x", output_schema=schema)
+    ((spec, headers), (text, _), (plain, _)) = taken
+    user = (Message(Role.USER, (Part("", Text("x")),)),)
+    assert spec == TurnSpec(
+        caller=caller,
+        input=user,
+        request_id="r",
+        agent_id="a",
+        session_id="s",
+        policy=Policy(loop=LoopPolicy(max_steps=2)),
+        tools=tools,
+        model=ModelSelection("scripted", "m/x"),
+        output_format=OutputFormat('{"type": "object"}'),
+        include_trace=True,
+        labels={"k": "v"},
+        on_disconnect=OnDisconnect.CANCEL,
+    )
+    assert headers == {"traceparent": "00-1-2-3"}
+    assert text.output_format == OutputFormat('{"type": "string"}')
+    assert plain == TurnSpec(Caller(), user, on_disconnect=OnDisconnect.CANCEL)
+
+
+@pytest.mark.requirement("KIT-1")
+async def test_a_result_gives_its_structured_output_as_a_value() -> None:
+    outcome = Outcome(OutcomeKind.ANSWERED)
+    assert TurnResult("r", None, outcome, structured_output_json='{"a": [1]}').structured_output == {"a": [1]}
+    assert TurnResult("r", None, outcome).structured_output is None
+
+
+@pytest.mark.requirement("KIT-5")
+async def test_the_policy_that_a_run_would_get_is_shown_with_its_layers() -> None:
+    async with runtime(default={"policy": {"loop": {"max_steps": 4}}}) as r:
+        effective = r.resolve_policy(policies={"retry": {"max_attempts": 2}})
+        with pytest.raises(InvalidRequest):
+            r.resolve_policy(policies={"loop": {"max_steps": 0}})
+    layers = {leaf.path: leaf.layer for leaf in effective.provenance}
+    assert (effective.policy.loop.max_steps, layers["loop.max_steps"]) == (4, PolicyLayer.AGENT)
+    assert (effective.policy.retry.max_attempts, layers["retry.max_attempts"]) == (2, PolicyLayer.RUN)
+
+
 @pytest.mark.requirement("KIT-6")
 async def test_turns_run_side_by_side_and_leaving_settles_what_still_runs() -> None:
     script: list[Step] = [answer("a")[0], never]
@@ -340,8 +412,13 @@ async def test_a_configuration_that_cannot_be_used_says_why_and_turns_need_an_op
     with pytest.raises(ConfigError, match=r"program: agents\.a\.modell: unknown key; did you mean model"):
         async with Runtime({"agents": {"a": {"modell": "x/y"}}}, environ={}):
             pass
+    closed = runtime()
     with pytest.raises(RuntimeError, match="async with"):
-        await Runtime({}, environ={}).run_turn("x")
+        await closed.run_turn("x")
+    async with closed:
+        pass
+    with pytest.raises(RuntimeError, match="entered once"):
+        await closed.__aenter__()
 
 
 @pytest.mark.requirement("KIT-8")
