@@ -6,6 +6,7 @@ nor anything of the contract's messages.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import os
@@ -34,7 +35,7 @@ from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage
-from turnwired.engine.service import Engine
+from turnwired.engine.service import Accepted, Engine
 from turnwired.policy.leaves import policy_of
 from turnwired.policy.validate import read_policy, require_valid
 from turnwired.providers.port import ModelProvider
@@ -192,19 +193,17 @@ class Runtime:
             labels=dict(labels or {}),
             on_disconnect=OnDisconnect.CANCEL,
         )
-        accepted = await engine.start_turn(checked(spec), headers)
-        reader = _Reader(engine, who, accepted.run_id, accepted.session_id, on_event)
+        run = _Reader(engine, who, on_event, on_settle)
+        starting = asyncio.create_task(engine.start_turn(checked(spec), headers))
         try:
-            await reader.read()
+            run.accepted = await asyncio.shield(starting)
+            await run.read()
         except BaseException:
-            if not accepted.existing:
-                async with _in_peace():
-                    await engine.cancel_run(who, accepted.run_id, CALLER_GONE)
-                    await _tell(on_settle, await reader.end())
+            async with _in_peace():
+                run.accepted = await starting
+                await run.leave()
             raise
-        result = await reader.end()
-        await _tell(on_settle, result)
-        return result
+        return await run.settle()
 
     async def cancel_run(self, run_id: str, *, caller: Caller | None = None) -> Run:
         """Ask a run to stop; whoever runs it gets its result. Idempotent. Raises NotFound."""
@@ -262,19 +261,22 @@ class Runtime:
 
 
 class _Reader:
-    """Reads one run's log to its end, and tells ``on_event`` of it."""
+    """Reads one run's log to its end, and tells the caller of it. ``accepted`` is set when there is a run."""
 
-    def __init__(
-        self, engine: Engine, caller: Caller, run_id: str, session_id: str | None, on_event: OnEvent | None
-    ) -> None:
+    def __init__(self, engine: Engine, caller: Caller, on_event: OnEvent | None, on_settle: OnSettle | None) -> None:
+        self.accepted: Accepted | None = None
         self._engine = engine
         self._caller = caller
-        self._run_id = run_id
-        self._session_id = session_id
         self._on_event = on_event
+        self._on_settle = on_settle
         self._cursor = Cursor()
         self._refused = False
         self._finished: RunFinished | None = None
+
+    @property
+    def _run(self) -> Accepted:
+        assert self.accepted is not None, "only a run that was accepted is read"
+        return self.accepted
 
     async def read(self) -> None:
         """To the end of the run, across failures of the store. Raises what ``on_event`` raises, and Unavailable."""
@@ -283,22 +285,28 @@ class _Reader:
             before = self._cursor
             level = Visibility.OUTCOME if self._on_event is None else Visibility.DELTA
             try:
-                await self._engine.follow(self._caller, self._run_id, self._cursor, level, self._take)
+                await self._engine.follow(self._caller, self._run.run_id, self._cursor, level, self._take)
             except Unavailable as error:
                 failures = 1 if self._cursor != before else failures + 1
                 if self._refused or failures >= ATTACH_ATTEMPTS:
                     raise
                 await anyio.sleep(error.retry_after or 1.0)
 
-    async def end(self) -> TurnResult:
-        """The settled result, whether or not all events were told before."""
+    async def leave(self) -> None:
+        """The caller is gone: end the run, unless it is another's, and tell ``on_settle`` how it ended."""
+        if not self._run.existing:
+            await self._engine.cancel_run(self._caller, self._run.run_id, CALLER_GONE)
+            await self.settle()
+
+    async def settle(self) -> TurnResult:
+        """The settled result, whether or not all events were told before. Tells ``on_settle``."""
         self._on_event = None
         await self.read()
         finished = self._finished
         assert finished is not None, "a log that was read to its end ends with RunFinished"
-        return TurnResult(
-            self._run_id,
-            self._session_id,
+        result = TurnResult(
+            self._run.run_id,
+            self._run.session_id,
             finished.outcome,
             finished.message,
             finished.structured_output_json,
@@ -309,6 +317,8 @@ class _Reader:
             finished.tool_call_count,
             finished.trace,
         )
+        await _tell(self._on_settle, result)
+        return result
 
     async def _take(self, data: bytes) -> None:
         frame = read_frame(data)

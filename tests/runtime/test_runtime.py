@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 from engine.faults import FaultyStore
@@ -161,6 +162,37 @@ async def test_cancelling_the_task_cancels_the_run_and_waits_for_its_end(session
     assert result.outcome.kind is OutcomeKind.ABORTED
     assert result.outcome.partial
     assert result.text == "partial"
+
+
+@pytest.mark.requirement("KIT-3")
+async def test_a_task_that_is_cancelled_while_its_turn_is_accepted_ends_the_run_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = FaultyStore(create_gate=asyncio.Event())
+    monkeypatch.setattr("turnwired.app.MemoryStore", lambda: store)
+    settled: list[TurnResult] = []
+    async with runtime([never]) as r, asyncio.timeout(LIMIT):
+        turn = asyncio.create_task(r.run_turn("x", session_id="s", on_settle=settled.append))
+        await store.held.wait()
+        turn.cancel()
+        assert store.create_gate is not None
+        store.create_gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        assert [result.outcome.kind for result in settled] == [OutcomeKind.ABORTED]
+
+
+@pytest.mark.requirement("KIT-3")
+async def test_leaving_a_cancelled_scope_waits_for_the_end_of_the_run_as_well() -> None:
+    settled: list[TurnResult] = []
+    async with runtime([never]) as r, asyncio.timeout(LIMIT):
+        async with anyio.create_task_group() as group:
+
+            async def turn() -> None:
+                await r.run_turn("x", on_event=lambda _: group.cancel_scope.cancel(), on_settle=settled.append)
+
+            group.start_soon(turn)
+        assert [result.outcome.kind for result in settled] == [OutcomeKind.ABORTED]
 
 
 @pytest.mark.requirement("KIT-3")
