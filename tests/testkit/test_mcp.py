@@ -74,9 +74,12 @@ def words(output: ToolOutput) -> str:
 
 
 @pytest.mark.requirement("KIT-12")
-async def test_tools_are_discovered_and_called_over_real_messages() -> None:
+@pytest.mark.parametrize("modern", [False, True])
+async def test_tools_are_discovered_and_called_over_real_messages(modern: bool) -> None:
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
-    server = FakeMcpServer("shop", {"echo": FakeTool(echo, schema, {"readOnlyHint": True}), "hang": hang})
+    server = FakeMcpServer(
+        "shop", {"echo": FakeTool(echo, schema, {"readOnlyHint": True}), "hang": hang}, modern=modern
+    )
     async with connected(server) as toolset:
         tools = await toolset.tools()
         assert [tool.ref.native_name for tool in tools] == ["echo", "hang"]
@@ -85,7 +88,7 @@ async def test_tools_are_discovered_and_called_over_real_messages() -> None:
         assert (await toolset.call(invocation("nothing"))).is_error
     assert server.calls("echo") == [{"text": "hé"}]
     assert server.connections == 1
-    assert "initialize" in [request["method"] for request in server.requests]
+    assert ("initialize" in [request["method"] for request in server.requests]) is not modern
 
 
 @pytest.mark.requirement("KIT-12")

@@ -20,6 +20,9 @@ from turnwired.tools.mcp.link import Link
 from turnwired.tools.mcp.process import Line
 from turnwired.tools.mcp.toolset import McpToolset
 
+MODERN_VERSION = "2026-07-28"
+_CACHING = {"ttlMs": 0, "cacheScope": "private"}
+
 Json = dict[str, Any]
 Handler = Callable[[Json], Awaitable[str | Json]]
 """Takes the arguments; gives the text of the result, or a whole ``CallToolResult`` object."""
@@ -82,6 +85,7 @@ class FakeMcpServer:
     """``tools`` by name, or their functions alone; one that raises gives an error result. ``listing`` replaces what
     ``tools/list`` says of them, word for word.
 
+    ``modern``: it speaks the era without a handshake, 2026-07-28, else the one before.
     ``requests`` are the messages so far, of all connections, and ``connections`` how many there were. ``cancelled`` are
     the names of tools whose call was cancelled by a notification; ``told`` is set when one was.
     """
@@ -89,6 +93,7 @@ class FakeMcpServer:
     server_id: str = "fake"
     tools: Mapping[str, FakeTool | Handler] = field(default_factory=dict[str, "FakeTool | Handler"])
     listing: list[object] | None = None
+    modern: bool = False
     requests: list[Json] = field(default_factory=list[Json])
     connections: int = 0
     cancelled: list[str] = field(default_factory=list[str])
@@ -261,14 +266,19 @@ class _Pipe:
     async def _result(self, message: Json) -> Json:
         server = self._server
         match message["method"]:
-            case "initialize":
+            case "server/discover" if server.modern:
+                offers = {"supportedVersions": [MODERN_VERSION], "capabilities": {"tools": {}}}
+                return {"result": {"resultType": "complete", **offers, **_CACHING}}
+            case "initialize" if not server.modern:
                 version = message["params"]["protocolVersion"]
                 info = {"name": server.server_id, "version": "1"}
                 return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
             case "tools/list":
-                return {"result": {"tools": server._listed()}}  # noqa: SLF001 - one piece
+                listed: Json = {"tools": server._listed()}  # noqa: SLF001 - one piece
+                return {"result": {"resultType": "complete", **listed, **_CACHING} if server.modern else listed}
             case "tools/call":
-                return {"result": await server._call(message["params"])}  # noqa: SLF001 - one piece
+                given = await server._call(message["params"])  # noqa: SLF001 - one piece
+                return {"result": {"resultType": "complete", **given} if server.modern else given}
             case _:
                 return {"error": {"code": -32601, "message": "Method not found"}}
 
