@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import re
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docs.pages import ROOT, blocks, outputs
@@ -13,6 +17,7 @@ from e2e.provider import answer, calls, provider
 from e2e.service import START_SECONDS, child_environment
 
 import turnwired.testing
+from turnwired.config.load import read_config
 
 DOCS = ROOT / "docs"
 EXAMPLE = ROOT / "examples" / "in_process" / "support.py"
@@ -82,3 +87,13 @@ async def test_the_example_runs_as_the_page_shows_it(tmp_path: Path) -> None:
 def test_the_page_of_the_test_kit_names_all_of_it() -> None:
     page = (DOCS / "testing.md").read_text(encoding="utf-8")
     assert [name for name in turnwired.testing.__all__ if f"`{name}" not in page and f"{name}(" not in page] == []
+
+
+@pytest.mark.requirement("KIT-30")
+def test_the_file_on_the_page_about_agents_says_the_same_as_its_code() -> None:
+    page = DOCS / "agents.md"
+    (file,) = re.findall(r"^```toml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    namespace: dict[str, Any] = {"__name__": "page"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(next(iter(blocks(page))).code, namespace)
+    assert read_config(tomllib.loads(file), {}).agents == read_config(namespace["CONFIG"], {}).agents
