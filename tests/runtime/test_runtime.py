@@ -413,7 +413,8 @@ async def test_a_runtime_is_made_from_a_file_and_finds_the_tools_beside_it(tmp_p
     (tmp_path / "kit7_tools.py").write_text('def ping() -> str:\n    """Ping."""\n    return "pong"\n')
     file = tmp_path / "agent.toml"
     file.write_text(
-        '[agents.a]\nmodel = "scripted/scripted-model"\n[providers.scripted]\nprofile = "openai-compatible"\nmodels = ["scripted-model"]\n'
+        '[agents.a]\nmodel = "scripted/scripted-model"\n[providers.scripted]\n'
+        'profile = "openai-compatible"\nmodels = ["scripted-model"]\n'
         f'[tools]\npython = ["kit7_tools:ping"]\n[store]\npath = "{tmp_path}/kept.db"\n'
     )
     provider = ScriptedProvider([calls(("ping", "{}")), answer("done")])
