@@ -278,7 +278,7 @@ async def test_a_server_that_cannot_be_reached_has_its_sentence(url: str, reason
 
 @asynccontextmanager
 async def listening(server: asyncio.Server) -> AsyncIterator[int]:
-    """The server's port. It is closed also when the test fails: one left open keeps the loop of all tests from ending."""
+    """The server's port. Closed also when a test fails: one left open keeps the loop of all tests from ending."""
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
