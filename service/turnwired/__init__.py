@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib
 
 __version__ = "0.1.0"
-__all__ = ["Rewound", "Runtime", "TurnResult", "__version__"]
+_LAZY = frozenset({"Rewound", "Runtime", "TurnResult"})
 
 
 def __getattr__(name: str) -> object:
-    if name in __all__:
+    if name in _LAZY:
         return getattr(importlib.import_module("turnwired.runtime"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -319,6 +319,14 @@ async def test_every_argument_of_a_turn_reaches_the_engine(monkeypatch: pytest.M
 
 
 @pytest.mark.requirement("KIT-1")
+async def test_an_answer_that_must_match_a_schema_is_a_value() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    async with runtime(answer('{"city": "Tokyo"}')) as r:
+        result = await r.run_turn("Where is it?", output_schema=schema)
+    assert (result.answered, result.structured_output) == (True, {"city": "Tokyo"})
+
+
+@pytest.mark.requirement("KIT-1")
 async def test_a_result_gives_its_structured_output_as_a_value() -> None:
     outcome = Outcome(OutcomeKind.ANSWERED)
     assert TurnResult("r", None, outcome, structured_output_json='{"a": [1]}').structured_output == {"a": [1]}
