@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from mutants_calls import CALL_MUTANTS
+
 ROOT = Path(__file__).resolve().parent.parent
 TURN = ROOT / "service" / "turnwired" / "turn"
 EXAMPLES = 80
@@ -58,8 +60,8 @@ MUTANTS = (
     Mutant("no end of the stream counts as a good one", "machine", "else FinishReason.EOF", "else FinishReason.STOP"),
     Mutant("the trace is left out", "machine", "self.outcome.kind is not OutcomeKind.ANSWERED", "False"),
     Mutant("stopping forgets the calls", "machine", "            self._batch.interrupt(out)\n", ""),
-    Mutant("stopping does not abandon the model call", "machine", "if model_busy or executing:", "if executing:"),
-    Mutant("stopping does not abandon tools", "machine", "Abandon(model_busy, executing)", "Abandon(model_busy, ())"),
+    Mutant("stopping does not abandon the model call", "machine", "if busy or executing:", "if executing:"),
+    Mutant("stopping does not abandon tools", "machine", "Abandon(busy, executing)", "Abandon(busy, ())"),
     Mutant(
         "a stopped iteration stays open", "machine", "self._close_iteration(out, reason, failure=end.failure)", "pass"
     ),
@@ -105,14 +107,7 @@ MUTANTS = (
         "ToolResultStatus.INTERRUPTED,\n                    Reason",
         "ToolResultStatus.NOT_EXECUTED,\n                    Reason",
     ),
-    Mutant("one tool call too many", "batch", "if position >= room:", "if position > room:"),
-    Mutant(
-        "tool calls of former iterations do not count",
-        "machine",
-        "room = max(bounds.max_tool_calls - self._calls_counted, 0)",
-        "room = bounds.max_tool_calls",
-    ),
-    Mutant("calls over the bound do not end the run", "machine", "if batch.over_bound:", "if False:"),
+    Mutant("calls over the bound do not end the run", "machine", "elif batch.over_bound:", "elif False:"),
     Mutant(
         "a denied call is called an error",
         "batch",
@@ -197,11 +192,11 @@ MUTANTS = (
     Mutant("the usage of a cut answer looks exact", "ledger", "if not cut or not written:", "if True:"),
     # --- structured output
     Mutant("a wrong value is taken", "machine", "if checked.json is not None:", "if True:"),
-    Mutant("a value is not given", "machine", "self._settle(out, end, checked.json)", "self._settle(out, end)"),
+    Mutant("a value is not given", "machine", "self._conclude(out, end, checked.json)", "self._conclude(out, end)"),
     Mutant(
         "a wrong answer is corrected for ever",
         "machine",
-        "corrected = self._kind is IterationKind.STRUCTURED_OUTPUT",
+        "corrected = self._kind is not IterationKind.STEP",
         "corrected = False",
     ),
     Mutant(
@@ -216,11 +211,11 @@ MUTANTS = (
         "self._transcript.add_correction(structured.correction(notice.message))",
         "pass",
     ),
-    Mutant("a correction offers tools", "machine", "tools = self._kind is IterationKind.STEP", "tools = True"),
+    Mutant("a correction offers tools", "machine", "tools = self._offers_tools", "tools = True"),
     Mutant(
         "calls of a correction run",
         "machine",
-        "elif answer.calls and self._kind is IterationKind.STRUCTURED_OUTPUT:",
+        "elif answer.calls and not self._offers_tools:",
         "elif False:",
     ),
     Mutant("a refusal is read as JSON", "structured", "if end.kind is OutcomeKind.ANSWERED:", "if True:"),
@@ -297,6 +292,7 @@ MUTANTS = (
         "pass",
     ),
     Mutant("recovery forgets calls", "recovery", "closing.append(ToolCallFinished(call.result))", "pass"),
+    *(Mutant(*fault) for fault in CALL_MUTANTS),
 )
 
 EXAMPLE_FILES = (
@@ -310,6 +306,8 @@ EXAMPLE_FILES = (
     "test_native_parts.py",
     "test_usage.py",
     "test_structured.py",
+    "test_completion.py",
+    "test_admission.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
 NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"

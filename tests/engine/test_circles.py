@@ -80,7 +80,13 @@ async def test_a_bound_on_one_tool_is_a_notice_and_the_run_goes_on() -> None:
 
 @pytest.mark.requirement("COMPLETE-21")
 def test_counts_by_name_are_checked_entry_by_entry() -> None:
-    counts = {"a": 1, "b": -1, "c": LimitMode.UNBOUNDED, "d": LimitMode.PROVIDER_NATIVE, "*": 2**40}
+    counts: dict[str, int | LimitMode] = {
+        "a": 1,
+        "b": -1,
+        "c": LimitMode.UNBOUNDED,
+        "d": LimitMode.PROVIDER_NATIVE,
+        "*": 2**40,
+    }
     found = violations(Policy(loop=LoopPolicy(max_tool_calls_per_tool=counts)), "turn.policy")
     path = f"turn.policy.{LEAF['loop.max_tool_calls_per_tool'].path}"
     assert [item.field for item in found] == [f'{path}["b"]', f'{path}["d"]', f'{path}["*"]']

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import sys
 import tomllib
@@ -18,7 +19,6 @@ from turnwired.domain.completion import CompletionHook, CompletionRequest
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import CompletionMode
-from turnwired.engine import completion_loading
 from turnwired.engine.completion_loading import COMPLETION_GROUP, completion_hooks
 from turnwired.policy.leaves import policy_of
 from turnwired.policy.validate import read_policy, require_valid
@@ -38,7 +38,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
     def entry_points(*, group: str) -> tuple[EntryPoint, ...]:
         return tuple(point for point in points if point.group == group)
 
-    monkeypatch.setattr(completion_loading.importlib.metadata, "entry_points", entry_points)
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
 
 
 @pytest.mark.requirement("COMPLETE-12")

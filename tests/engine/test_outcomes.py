@@ -203,7 +203,7 @@ async def test_a_cancelled_run_is_aborted_with_the_text_so_far() -> None:
 
 @pytest.mark.requirement("COMPLETE-16")
 async def test_the_trace_of_a_failed_run_is_the_whole_sequence_in_order() -> None:
-    script = [
+    script: list[list[Step]] = [
         [[TextChunk(0, "First.")], *calls(("look", '{"a":1}'), ("nobody", "{}"))],
         [HALF, fails(Reason.PROVIDER_NETWORK)],
     ]

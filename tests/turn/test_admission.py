@@ -115,6 +115,14 @@ def test_the_same_call_with_new_results_is_progress() -> None:
 
 
 @pytest.mark.requirement("COMPLETE-26")
+def test_other_arguments_are_another_call_whatever_they_give() -> None:
+    run = driven(repeated_call_threshold=3)
+    for number in range(6):
+        calls_tools(run, ("look", f'{{"page":{number}}}'))
+    assert statuses(run) == [OK] * 6
+
+
+@pytest.mark.requirement("COMPLETE-26")
 def test_equal_calls_side_by_side_are_no_circle() -> None:
     run = driven(repeated_call_threshold=3)
     calls_tools(run, *[LOOK] * 6)
@@ -171,7 +179,10 @@ def test_another_call_in_between_forgives() -> None:
     calls_tools(run, ("write", "{}"))
     calls_tools(run, LOOK)
     assert statuses(run)[-1] is OK
-    assert run.machine.outcome is None
+    for _ in range(4):
+        calls_tools(run, LOOK)
+    assert statuses(run)[-2:] == [NOT_EXECUTED] * 2
+    assert run.machine.outcome is None, "what was told before the other call does not count"
 
 
 @pytest.mark.requirement("COMPLETE-29")
