@@ -57,6 +57,7 @@ FAULTS: st.SearchStrategy[Failure] = st.builds(
     st.sampled_from([None, None, None, 3.0, 120.0, 121.0]),
 )
 PROBLEMS = st.sampled_from([None, None, None, Reason.TOOL_ARGUMENTS_INVALID, Reason.TOOL_DENIED])
+REPAIRS = st.sampled_from([(), (), ("/a: text became an integer",)])
 STOPS: st.SearchStrategy[Fact] = st.sampled_from(
     [
         CancelRequested(CANCELLED),

@@ -66,6 +66,7 @@ class Call:
         "fragments",
         "name",
         "provider_call_id",
+        "repairs",
         "result",
         "sent",
         "state",
@@ -85,6 +86,7 @@ class Call:
         self.arguments = ""
         self.state = CallState.STREAMED
         self.result: ToolResult | None = None
+        self.repairs: tuple[str, ...] = ()
 
 
 class _Kind(Enum):
