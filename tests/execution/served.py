@@ -11,12 +11,13 @@ import grpc
 from engine.harness import no_price
 from rpc.server import LOOPBACK, has_price
 
-from turnwire.v1 import event_pb2, message_pb2, outcome_pb2, turn_service_pb2, turn_service_pb2_grpc
+from turnwire.v1 import event_pb2, message_pb2, outcome_pb2, run_pb2, turn_service_pb2, turn_service_pb2_grpc
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent
 from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
+from turnwired.providers.port import ModelProvider
 from turnwired.rpc.server import RpcServer
 from turnwired.rpc.server_service import ServerService
 from turnwired.rpc.turn_service import TurnService
@@ -102,10 +103,21 @@ class Served:
         _, task = self.follow(turn(text, **fields))
         return await task
 
+    async def cancel(self, run_id: str) -> run_pb2.Run:
+        """Cancel a run; as it stands right after."""
+        request = turn_service_pb2.CancelRunRequest(run_id=run_id)
+        return (await self.turns.CancelRun(request, timeout=SECONDS)).run
+
+    async def watch(self, run_id: str) -> Seen:
+        """The whole log of a run, to its end."""
+        seen = Seen()
+        async for frame in self.turns.WatchRun(turn_service_pb2.WatchRunRequest(run_id=run_id), timeout=SECONDS):
+            await seen.take(frame)
+        return seen
+
     async def settled(self, run_id: str) -> turn_service_pb2.GetRunResponse:
         """The run when it has settled, from its own log."""
-        async for _ in self.turns.WatchRun(turn_service_pb2.WatchRunRequest(run_id=run_id), timeout=SECONDS):
-            pass
+        await self.watch(run_id)
         return await self.turns.GetRun(turn_service_pb2.GetRunRequest(run_id=run_id), timeout=SECONDS)
 
 
@@ -130,15 +142,16 @@ async def served(
     sources: Sequence[Source] = (),
     policy: Policy | None = None,
     store: Store | None = None,
+    model: ModelProvider | None = None,
 ) -> AsyncIterator[Served]:
-    """The service on a free loopback port with these tools."""
+    """The service on a free loopback port with these tools. ``model`` stands in for the scripted one."""
     provider = ScriptedProvider(list(script))
     registry = Registry([*([Source(PythonToolset(functions))] if functions else []), *sources])
     kept = store or MemoryStore()
     wiring = Wiring(
         config=EngineConfig("default", deployment_policy=policy or Policy()),
         agents={"default": Agent("default", ("Be brief.",), MODEL)},
-        providers={"scripted": provider},
+        providers={"scripted": model or provider},
         default_model=MODEL,
         registry=registry,
         store=kept,

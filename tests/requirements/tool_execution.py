@@ -15,4 +15,11 @@ REQUIREMENTS: dict[str, str] = {
     "TOOLX-10": "Text with NUL or lone surrogates is stored, streamed and sent as the same clean text.",
     "TOOLX-11": "Results stay what they are: text, JSON, image, audio, resource, interfaces word for word.",
     "TOOLX-12": "A tool that its server no longer has is said to be gone, and the server's list is read again.",
+    "TOOLX-13": "CancelRun reaches the provider's socket, the MCP server, the tool's task and the tool's thread.",
+    "TOOLX-14": "A tool's process group gets TERM within 100 ms of CancelRun, and KILL after a set grace.",
+    "TOOLX-15": "CancelRun is idempotent and races with the end of a run without a second end or a changed outcome.",
+    "TOOLX-16": "What was committed before a cancel stays, in the log and in the session.",
+    "TOOLX-17": "A cut stream ends the run or lets it go on, down to the tool, as on_disconnect says.",
+    "TOOLX-18": "A caller that closes its stream at any moment of the end loses nothing that was to be stored.",
+    "TOOLX-19": "A command of a tool gets no keys, its output is bounded, and nothing of it outlives the call.",
 }
