@@ -28,9 +28,11 @@ from turnwired.engine.service import Engine
 from turnwired.policy.ratecard import RateCard
 from turnwired.providers.build import build_provider
 from turnwired.providers.port import ModelProvider
+from turnwired.rpc.agent_service import AgentService
 from turnwired.rpc.interceptor import TelemetryInterceptor
 from turnwired.rpc.server import Listen, RpcServer
 from turnwired.rpc.server_service import HasPrice, ServerService
+from turnwired.rpc.session_service import SessionService
 from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
@@ -99,6 +101,8 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
                 durable=config.store.path != MEMORY,
             ),
             [TelemetryInterceptor(telemetry.rpc)],
+            sessions=SessionService(engine),
+            agents=AgentService(engine),
         )
         await rpc.start()
         engine.on_store_change = lambda works: rpc.serving(works=works)

@@ -11,15 +11,26 @@ import grpc
 from engine.harness import no_price
 from rpc.server import LOOPBACK, has_price
 
-from turnwire.v1 import event_pb2, message_pb2, outcome_pb2, run_pb2, turn_service_pb2, turn_service_pb2_grpc
+from turnwire.v1 import (
+    agent_service_pb2_grpc,
+    event_pb2,
+    message_pb2,
+    outcome_pb2,
+    run_pb2,
+    session_service_pb2_grpc,
+    turn_service_pb2,
+    turn_service_pb2_grpc,
+)
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent
 from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
 from turnwired.providers.port import ModelProvider
+from turnwired.rpc.agent_service import AgentService
 from turnwired.rpc.server import RpcServer
 from turnwired.rpc.server_service import ServerService
+from turnwired.rpc.session_service import SessionService
 from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
@@ -86,6 +97,8 @@ class Served:
     store: Store
     channel: grpc.aio.Channel
     turns: turn_service_pb2_grpc.TurnServiceAsyncStub
+    sessions: session_service_pb2_grpc.SessionServiceAsyncStub
+    agents: agent_service_pb2_grpc.AgentServiceAsyncStub
 
     def follow(self, request: turn_service_pb2.RunTurnRequest) -> tuple[Seen, asyncio.Task[Seen]]:
         """Run a turn in a task; cancelling the task drops the RPC."""
@@ -164,12 +177,20 @@ async def served(
     try:
         async with Engine(wiring) as engine:
             info = ServerService(engine, "default", MODEL, 1 << 20, has_price, durable=False)
-            server = RpcServer(LOOPBACK, TurnService(engine), info)
+            server = RpcServer(
+                LOOPBACK, TurnService(engine), info, sessions=SessionService(engine), agents=AgentService(engine)
+            )
             await server.start()
             try:
                 async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
                     turns: turn_service_pb2_grpc.TurnServiceAsyncStub = turn_service_pb2_grpc.TurnServiceStub(channel)
-                    yield Served(engine, provider, kept, channel, turns)
+                    sessions: session_service_pb2_grpc.SessionServiceAsyncStub = (
+                        session_service_pb2_grpc.SessionServiceStub(channel)
+                    )
+                    agents: agent_service_pb2_grpc.AgentServiceAsyncStub = agent_service_pb2_grpc.AgentServiceStub(
+                        channel
+                    )
+                    yield Served(engine, provider, kept, channel, turns, sessions, agents)
             finally:
                 await server.stop(0)
     finally:

@@ -17,7 +17,6 @@ from turnwired.domain.errors import (
     Conflict,
     FieldViolation,
     InvalidRequest,
-    NotFound,
     StoreError,
     ToolError,
     TurnwireError,
@@ -30,6 +29,7 @@ from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import NO_POLICY, EffectivePolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
+from turnwired.engine.agents import AgentBook
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.policy.bounds import Bounds, bounds_of
@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 COUNT_SECONDS = 10.0
 """How long a provider's token counter may take."""
+MOST_PLAIN_POLICIES = 1000
 MOST_NOTICES = 20
 """Tools and sources left out that a run names in its log; ListTools names all."""
 
@@ -68,22 +69,14 @@ class Preparer:
 
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
+        self.agents = AgentBook(wiring.agents, wiring.store, wiring.config.default_agent)
         self._encoded = EncodedMessages()
         self._plain_policies: dict[tuple[str, int], EffectivePolicy] = {}
         self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
 
     def agent(self, agent_id: str) -> Agent:
         """The agent, or the default one. Raises NotFound."""
-        wanted = agent_id or self._wiring.config.default_agent
-        agent = self._wiring.agents.get(wanted)
-        if agent is None:
-            known = ", ".join(sorted(self._wiring.agents))
-            raise NotFound(
-                Reason.AGENT_NOT_FOUND,
-                f"No agent has the id {wanted!r}. Configured agents: {known}.",
-                {"agent_id": wanted},
-            )
-        return agent
+        return self.agents.find(agent_id)
 
     def policy(self, agent: Agent, run: Policy) -> EffectivePolicy:
         """The policy of a run. Raises InvalidRequest for what breaks a rule or is not enforced."""
@@ -93,6 +86,9 @@ class Preparer:
         key = (agent.agent_id, agent.revision)
         policy = self._plain_policies.get(key)
         if policy is None:
+            if len(self._plain_policies) >= MOST_PLAIN_POLICIES:  # old revisions of agents that change
+                self._plain_policies.clear()
+                self._plain_bounds.clear()
             policy = self._plain_policies[key] = self._merged(agent, run)
             self._plain_bounds[id(policy)] = policy, bounds_of(policy)
         return policy

@@ -22,7 +22,7 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
-from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
+from turnwired.domain.run import Agent, Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.engine.execution import Execution
@@ -32,6 +32,7 @@ from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
+from turnwired.engine.sessions import Sessions
 from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import ModelLimits, ProviderInfo, TokenCount
 from turnwired.store.port import NewRun, RunFilter, StoredRun
@@ -115,6 +116,8 @@ class Engine:
         self._wiring = wiring
         self._store = wiring.store
         self._preparer = Preparer(wiring)
+        self.agents = self._preparer.agents
+        self.sessions = Sessions(wiring.store, self)
         self._live: dict[str, _Live] = {}
         self._followers: set[Follower] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -131,6 +134,7 @@ class Engine:
         )
         for run in await settle_unfinished(self._store, restarted):
             logger.warning("run %s was unfinished at start and is settled as ERRORED (SERVER_RESTARTED)", run.run_id)
+        await self.agents.load()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._heartbeat)
@@ -332,12 +336,19 @@ class Engine:
     async def list_runs(self, query: RunFilter, page_size: int, page_token: str) -> tuple[Sequence[Run], str]:
         """Runs, newest first."""
         stored, token = await self._store.list_runs(query, page_size, page_token)
-        runs: list[Run] = []
-        for item in stored:
-            live = self._live.get(item.run_id)
-            execution = live.execution if live is not None else None
-            runs.append(execution.run_state if execution is not None else run_of(item))
-        return runs, token
+        return [self.as_it_stands(item) for item in stored], token
+
+    def as_it_stands(self, stored: StoredRun) -> Run:
+        """A run, from this process where it executes it, else from the store."""
+        live = self._live.get(stored.run_id)
+        execution = live.execution if live is not None else None
+        return execution.run_state if execution is not None else run_of(stored)
+
+    async def until_ended(self, run_id: str) -> None:
+        """Return when this process does not execute the run any more."""
+        live = self._live.get(run_id)
+        if live is not None:
+            await live.done.wait()
 
     async def cancel_run(self, caller: Caller, run_id: str, failure: Failure) -> Run:
         """Ask a run to stop. Idempotent. Raises NotFound."""
@@ -377,6 +388,12 @@ class Engine:
     async def list_tools(self, caller: Caller, agent_id: str, asked: ToolSelection) -> ToolView:
         """The tools that a run of this agent would see. Raises NotFound."""
         return await self._preparer.view(selection(self._preparer.agent(agent_id), asked), caller)
+
+    def check_agent(self, agent: Agent) -> None:
+        """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
+        if agent.model is not None:
+            self._preparer.model(agent, agent.model, "agent.model")
+        self._preparer.policy(replace(agent, revision=0), Policy())
 
     def resolve_policy(self, agent_id: str, model: ModelSelection | None, policy: Policy) -> EffectivePolicy:
         """The policy that a run would get. Raises NotFound or InvalidRequest."""

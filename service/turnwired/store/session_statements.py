@@ -64,12 +64,20 @@ _of_session = and_(
     runs.c.session_id == sessions.c.session_id,
     runs.c.session_id.is_not(None),
 )
-_first_run = select(runs.c.run_id).where(_of_session).order_by(runs.c.create_time_ns, runs.c.run_id).limit(_ONE)
+# Said, not guessed: within the search for a label the session is two levels up.
+_first_run = (
+    select(runs.c.run_id)
+    .where(_of_session)
+    .order_by(runs.c.create_time_ns, runs.c.run_id)
+    .limit(_ONE)
+    .correlate(sessions)
+)
 _newest_run = (
     select(runs.c.run_id)
     .where(_of_session)
     .order_by(runs.c.create_time_ns.desc(), runs.c.run_id.desc())
     .limit(_ONE)
+    .correlate(sessions)
 )
 _newest_agent = _newest_run.with_only_columns(runs.c.agent_id)
 _in_session = and_(messages.c.tenant == sessions.c.tenant, messages.c.session_id == sessions.c.session_id)
@@ -92,9 +100,7 @@ def _session_select() -> Select[Any]:
 
 GET_SESSION = _session_select().where(sessions.c.tenant == _tenant, sessions.c.session_id == _session_id)
 LABELS_OF_RUN = select(runs.c.labels).where(runs.c.run_id == bindparam("run_id", type_=String))
-_runs_of_session = and_(
-    runs.c.tenant == _tenant, runs.c.session_id == _session_id, runs.c.session_id.is_not(None)
-)
+_runs_of_session = and_(runs.c.tenant == _tenant, runs.c.session_id == _session_id, runs.c.session_id.is_not(None))
 SUMMARIES = (
     select(runs.c.summary)
     .where(_runs_of_session, runs.c.state == literal_column("'SETTLED'", String))
@@ -109,14 +115,14 @@ def list_sessions(query: SessionFilter, *, continued: bool) -> Select[Any]:
     wanted: list[ColumnElement[bool]] = [sessions.c.tenant == _tenant]
     if query.agent_id is not None:
         wanted.append(_newest_agent.scalar_subquery() == _agent_id)
-    for number in range(len(query.labels)):
-        wanted.append(
-            exists(_ONE).where(
-                run_labels.c.run_id == _first_run.scalar_subquery(),
-                run_labels.c.name == bindparam(f"label_{number}", type_=String),
-                run_labels.c.value == bindparam(f"label_value_{number}", type_=String),
-            )
+    wanted += [
+        exists(_ONE).where(
+            run_labels.c.run_id == _first_run.scalar_subquery(),
+            run_labels.c.name == bindparam(f"label_{number}", type_=String),
+            run_labels.c.value == bindparam(f"label_value_{number}", type_=String),
         )
+        for number in range(len(query.labels))
+    ]
     if continued:
         after = tuple_(bindparam("after_time_ns", type_=BigInteger), bindparam("after_session_id", type_=String))
         wanted.append(tuple_(sessions.c.update_time_ns, sessions.c.session_id) < after)
@@ -150,9 +156,7 @@ _its_runs = select(runs.c.run_id).where(_runs_of_session)
 DELETES = (
     delete(log_rows).where(log_rows.c.run_id.in_(_its_runs)),
     delete(run_labels).where(run_labels.c.run_id.in_(_its_runs)),
-    delete(idempotency_keys).where(
-        idempotency_keys.c.tenant == _tenant, idempotency_keys.c.run_id.in_(_its_runs)
-    ),
+    delete(idempotency_keys).where(idempotency_keys.c.tenant == _tenant, idempotency_keys.c.run_id.in_(_its_runs)),
     delete(messages).where(messages.c.tenant == _tenant, messages.c.session_id == _session_id),
     delete(runs).where(_runs_of_session),
     delete(sessions).where(sessions.c.tenant == _tenant, sessions.c.session_id == _session_id),
@@ -160,9 +164,7 @@ DELETES = (
 """What is left of a session goes in this order, in one transaction: the runs last but for the session itself."""
 
 _revision = bindparam("revision", type_=Integer)
-_there = exists(_ONE).where(
-    agents.c.tenant == _tenant, agents.c.agent_id == _agent_id, agents.c.revision == _revision
-)
+_there = exists(_ONE).where(agents.c.tenant == _tenant, agents.c.agent_id == _agent_id, agents.c.revision == _revision)
 PUT_AGENT = insert(agents).from_select(
     ["tenant", "agent_id", "revision", "body"],
     select(_tenant, _agent_id, _revision, bindparam("body", type_=LargeBinary)).where(~_there),
@@ -187,3 +189,7 @@ NEWEST_AGENTS = (
     )
     .order_by(agents.c.tenant, agents.c.agent_id)
 )
+
+ALL_ROWS = (TOUCH, TOUCH_SETTLED)
+BY_KEY = (GET_SESSION, LABELS_OF_RUN, SUMMARIES, LIST_MESSAGES, PUT_AGENT, GET_AGENT, GET_REVISION, *DELETES)
+"""What must find its rows by key or index. Deleting a session's idempotency keys looks through those of the tenant."""

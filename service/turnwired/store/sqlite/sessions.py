@@ -130,7 +130,5 @@ def delete(connection: sqlite3.Connection, tenant: str, session_id: str) -> Conf
 def put_agent(connection: sqlite3.Connection, agent: StoredAgent) -> bool:
     """Store a revision, inside a transaction; False when it is there already."""
     before = connection.total_changes
-    _PUT_AGENT.run(
-        connection, tenant=agent.tenant, agent_id=agent.agent_id, revision=agent.revision, body=agent.body
-    )
+    _PUT_AGENT.run(connection, tenant=agent.tenant, agent_id=agent.agent_id, revision=agent.revision, body=agent.body)
     return connection.total_changes > before

@@ -29,7 +29,17 @@ from turnwired.store.sqlite.connection import ProcessLock, connect, prepare_file
 from turnwired.store.sqlite.reader import Read, Reader
 from turnwired.store.sqlite.sql import MAX_ROWS
 from turnwired.store.sqlite.worker import WAIT_SECONDS, Worker
-from turnwired.store.sqlite.writer import Append, Create, DeleteSession, Ping, PutAgent, TakeOver, TakeOverOne, Work, Writer
+from turnwired.store.sqlite.writer import (
+    Append,
+    Create,
+    DeleteSession,
+    Ping,
+    PutAgent,
+    TakeOver,
+    TakeOverOne,
+    Work,
+    Writer,
+)
 
 CLOSE_SECONDS = 10.0
 READERS = 2
