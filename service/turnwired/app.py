@@ -23,6 +23,7 @@ from turnwired.domain.model import ModelSelection
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.usage import Cost, Usage
+from turnwired.engine.hooks import entry_point_hooks, load_hooks
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
 from turnwired.policy.ratecard import RateCard
@@ -151,6 +152,7 @@ def _wiring(
         store=store,
         telemetry=telemetry,
         price_of=price_of,
+        hooks=(*load_hooks(config.hooks.python), *(entry_point_hooks() if config.hooks.entry_points else ())),
     )
 
 

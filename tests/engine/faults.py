@@ -105,6 +105,12 @@ class FaultyStore:
     async def delete_session(self, tenant: str, session_id: str) -> None:
         await self.inner.delete_session(tenant, session_id)
 
+    async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
+        return await self.inner.pending_deliveries(hook, limit)
+
+    async def delivered(self, hook: str, run_id: str) -> None:
+        await self.inner.delivered(hook, run_id)
+
     async def put_agent(self, agent: StoredAgent) -> bool:
         return await self.inner.put_agent(agent)
 

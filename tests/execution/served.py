@@ -24,6 +24,7 @@ from turnwire.v1 import (
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent
+from turnwired.engine.hooks import Hook
 from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
 from turnwired.providers.port import ModelProvider
@@ -156,6 +157,7 @@ async def served(
     policy: Policy | None = None,
     store: Store | None = None,
     model: ModelProvider | None = None,
+    hooks: Sequence[Hook] = (),
 ) -> AsyncIterator[Served]:
     """The service on a free loopback port with these tools. ``model`` stands in for the scripted one."""
     provider = ScriptedProvider(list(script))
@@ -170,6 +172,7 @@ async def served(
         store=kept,
         telemetry=NullTelemetry(),
         price_of=no_price,
+        hooks=tuple(hooks),
         random=lambda: 0.0,
     )
     await kept.start()

@@ -32,4 +32,8 @@ REQUIREMENTS: dict[str, str] = {
     "TOOLX-27": "PutAgent with an etag or a mask changes only what it says, and only what the caller has seen.",
     "TOOLX-28": "PutAgent refuses what a run would refuse, with paths; configured agents are changed by configuration.",
     "TOOLX-29": "GetAgent reads any revision, ListAgents pages by id; both survive a restart.",
+    "TOOLX-30": "A hook is told every event but deltas, in order, then the end of the run, each with an id of its own.",
+    "TOOLX-31": "The end of a run is kept for each hook until it has taken it, also over a crash: at least once.",
+    "TOOLX-32": "A hook that is slow, fails or blocks its thread harms no run and no other hook, and fills no memory.",
+    "TOOLX-33": "Hooks come from references and entry points; a useless one is refused, a broken one is left out.",
 }

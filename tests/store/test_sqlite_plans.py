@@ -33,7 +33,7 @@ def _scans(database: sqlite3.Connection, text: str, parameters: object) -> list[
 
 
 @pytest.mark.requirement("STORE-19")
-@pytest.mark.parametrize("rows", (*statements.ALL_ROWS, *session_statements.ALL_ROWS), ids=lambda rows: rows.name)
+@pytest.mark.parametrize("rows", [*statements.ALL_ROWS, *session_statements.ALL_ROWS], ids=lambda rows: rows.name)
 @pytest.mark.parametrize("count", [1, 5, 256])
 def test_statements_over_rows_look_up_each_by_key(
     database: sqlite3.Connection, rows: statements.Rows, count: int

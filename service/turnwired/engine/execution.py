@@ -389,6 +389,7 @@ class Execution:
                 settled_ns,
                 encode_run(run),
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
+                tuple(hook.name for hook in self._wiring.hooks),
             )
         )
 

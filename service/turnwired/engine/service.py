@@ -27,6 +27,7 @@ from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.engine.execution import Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
+from turnwired.engine.hooks import Hooks
 from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
@@ -43,6 +44,9 @@ from turnwired.turn.trace import bounded, trace_of
 
 logger = logging.getLogger(__name__)
 
+
+HOOK_SECONDS = 5.0
+"""How long the end of the process waits for hooks; what they have not taken they are told at the next start."""
 
 STREAM_CUT = Failure(
     FailurePhase.MODEL,
@@ -118,6 +122,8 @@ class Engine:
         self._preparer = Preparer(wiring)
         self.agents = self._preparer.agents
         self.sessions = Sessions(wiring.store, self)
+        self.hooks = Hooks(wiring.hooks, wiring.store, self)
+        self._hook_names = tuple(hook.name for hook in wiring.hooks)
         self._live: dict[str, _Live] = {}
         self._followers: set[Follower] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -132,17 +138,19 @@ class Engine:
             "The server stopped while the run was active. What its tools have done stays done; send the turn again.",
             retryable=True,
         )
-        for run in await settle_unfinished(self._store, restarted):
+        for run in await settle_unfinished(self._store, restarted, self._hook_names):
             logger.warning("run %s was unfinished at start and is settled as ERRORED (SERVER_RESTARTED)", run.run_id)
         await self.agents.load()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._heartbeat)
+        self.hooks.start(self._tasks)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         assert self._tasks is not None
         await self.stop(0.0)
+        await self.hooks.drain(HOOK_SECONDS)
         self._tasks.cancel_scope.cancel()
         await self._tasks.__aexit__(None, None, None)
 
@@ -207,7 +215,7 @@ class Engine:
             if not accepted.done():
                 accepted.set_exception(error)
             if isinstance(error, StoreUnavailable) and error.uncertain:  # it may be stored all the same
-                await settle_broken(self._store, run_id, STORE_FAILED)
+                await settle_broken(self._store, run_id, STORE_FAILED, self._hook_names)
             return
         if created.existing:
             self._forget(live)
@@ -216,6 +224,7 @@ class Engine:
         elif not created.existing and ends_with_stream(resolved.spec):
             self._end(live, CancelRequested(STREAM_CUT))  # the caller left before it knew the run
         if not created.existing:
+            self.hooks.began(live.caller, run_id)
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
     def _forget(self, live: _Live) -> None:
@@ -264,7 +273,7 @@ class Engine:
         finally:
             self._forget(live)
         if fault is not None:
-            await settle_broken(self._store, run_id, fault)
+            await settle_broken(self._store, run_id, fault, self._hook_names)
 
     async def stop(self, grace: float) -> None:
         """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest."""

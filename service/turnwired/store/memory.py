@@ -84,6 +84,7 @@ class MemoryStore:
         self._keys: dict[_Key, tuple[str, bytes]] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
         self._agents: dict[tuple[str, str], dict[int, StoredAgent]] = {}
+        self._deliveries: dict[str, dict[str, str]] = {}
         self._open = False
 
     async def start(self) -> None:
@@ -163,10 +164,13 @@ class MemoryStore:
             session.update_time_ns = settlement.settle_time_ns
             session.messages.extend(settlement.messages)
         self._settled[stored.run_id] = None
+        for hook in settlement.hooks:
+            self._deliveries.setdefault(hook, {})[stored.run_id] = stored.tenant
         if len(self._settled) > self._settled_runs:
             oldest = next(iter(self._settled))
             del self._settled[oldest]
             key = self._runs.pop(oldest).key
+            self._forget_deliveries(oldest)
             if key is not None:
                 del self._keys[key]
 
@@ -288,8 +292,23 @@ class MemoryStore:
         for run_id in session.run_ids:
             run = self._runs.pop(run_id, None)
             self._settled.pop(run_id, None)
+            self._forget_deliveries(run_id)
             if run is not None and run.key is not None:
                 del self._keys[run.key]
+
+    async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
+        """See the port."""
+        self._check_open()
+        return [(tenant, run_id) for run_id, tenant in self._deliveries.get(hook, {}).items()][:limit]
+
+    async def delivered(self, hook: str, run_id: str) -> None:
+        """See the port."""
+        self._check_open()
+        self._deliveries.get(hook, {}).pop(run_id, None)
+
+    def _forget_deliveries(self, run_id: str) -> None:
+        for left in self._deliveries.values():
+            left.pop(run_id, None)
 
     async def put_agent(self, agent: StoredAgent) -> bool:
         """See the port."""

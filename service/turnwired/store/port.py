@@ -76,11 +76,15 @@ class RunCreated:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Projection of the row that holds RunFinished: the run settles and its session gets these messages."""
+    """Projection of the row that holds RunFinished: the run settles and its session gets these messages.
+
+    ``hooks``: names of those that are to be told, each kept with the run until ``delivered``.
+    """
 
     settle_time_ns: int
     summary: bytes
     messages: tuple[StoredMessage, ...] = ()
+    hooks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +225,14 @@ class Store(Protocol):
 
         Raises Conflict SESSION_BUSY (metadata ``active_run_id``) while a run of it is active.
         """
+        ...
+
+    async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
+        """Tenant and id of settled runs that a hook is still to be told of, at most ``limit``, oldest first."""
+        ...
+
+    async def delivered(self, hook: str, run_id: str) -> None:
+        """The hook has been told of the run. Idempotent."""
         ...
 
     async def put_agent(self, agent: StoredAgent) -> bool:

@@ -95,6 +95,16 @@ sessions = Table(
 )
 Index("sessions_by_change", sessions.c.tenant, sessions.c.update_time_ns, sessions.c.session_id)
 
+# Ends of runs that a hook has not taken yet.
+hook_deliveries = Table(
+    "hook_deliveries",
+    metadata,
+    Column("hook", String, nullable=False),
+    Column("run_id", String, nullable=False),
+    Column("settle_time_ns", BigInteger, nullable=False),
+    PrimaryKeyConstraint("hook", "run_id", name="hook_deliveries_pkey"),
+)
+
 # One row for each revision of an agent; none is ever changed.
 agents = Table(
     "agents",

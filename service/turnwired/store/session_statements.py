@@ -23,7 +23,16 @@ from sqlalchemy import (
 from sqlalchemy.types import BigInteger, Integer, LargeBinary, String
 
 from turnwired.store.port import SessionFilter
-from turnwired.store.schema import agents, idempotency_keys, log_rows, messages, run_labels, runs, sessions
+from turnwired.store.schema import (
+    agents,
+    hook_deliveries,
+    idempotency_keys,
+    log_rows,
+    messages,
+    run_labels,
+    runs,
+    sessions,
+)
 from turnwired.store.statements import Rows
 
 _ONE = literal_column("1", Integer)
@@ -86,7 +95,7 @@ _in_session = and_(messages.c.tenant == sessions.c.tenant, messages.c.session_id
 def _session_select() -> Select[Any]:
     count = select(func.count()).where(_in_session).scalar_subquery()
     first = select(messages.c.body).where(_in_session).order_by(messages.c.position).limit(_ONE).scalar_subquery()
-    return select(
+    wanted: tuple[ColumnElement[Any], ...] = (
         sessions.c.tenant,
         sessions.c.session_id,
         sessions.c.create_time_ns,
@@ -96,6 +105,7 @@ def _session_select() -> Select[Any]:
         _newest_run.scalar_subquery().label("newest_run_id"),
         _first_run.scalar_subquery().label("first_run_id"),
     )
+    return select(*wanted)
 
 
 GET_SESSION = _session_select().where(sessions.c.tenant == _tenant, sessions.c.session_id == _session_id)
@@ -154,6 +164,7 @@ LIST_MESSAGES = (
 
 _its_runs = select(runs.c.run_id).where(_runs_of_session)
 DELETES = (
+    delete(hook_deliveries).where(hook_deliveries.c.run_id.in_(_its_runs)),
     delete(log_rows).where(log_rows.c.run_id.in_(_its_runs)),
     delete(run_labels).where(run_labels.c.run_id.in_(_its_runs)),
     delete(idempotency_keys).where(idempotency_keys.c.tenant == _tenant, idempotency_keys.c.run_id.in_(_its_runs)),
@@ -162,6 +173,28 @@ DELETES = (
     delete(sessions).where(sessions.c.tenant == _tenant, sessions.c.session_id == _session_id),
 )
 """What is left of a session goes in this order, in one transaction: the runs last but for the session itself."""
+
+_hook = bindparam("hook", type_=String)
+
+
+def _add_deliveries(given: CTE) -> Executable:
+    rows = select(given.c.hook, given.c.run_id, given.c.time_ns).where(given.c.hook.is_not(None))
+    names = ["hook", "run_id", "settle_time_ns"]
+    return insert(hook_deliveries).from_select(names, rows, include_defaults=False)
+
+
+ADD_DELIVERIES = Rows(
+    "add_deliveries", (("hook", String()), ("run_id", String()), ("time_ns", BigInteger())), _add_deliveries
+)
+PENDING_DELIVERIES = (
+    select(runs.c.tenant, runs.c.run_id)
+    .where(hook_deliveries.c.hook == _hook, runs.c.run_id == hook_deliveries.c.run_id)
+    .order_by(hook_deliveries.c.settle_time_ns, hook_deliveries.c.run_id)
+    .limit(_limit)
+)
+DELIVERED = delete(hook_deliveries).where(
+    hook_deliveries.c.hook == _hook, hook_deliveries.c.run_id == bindparam("run_id", type_=String)
+)
 
 _revision = bindparam("revision", type_=Integer)
 _there = exists(_ONE).where(agents.c.tenant == _tenant, agents.c.agent_id == _agent_id, agents.c.revision == _revision)
@@ -190,6 +223,6 @@ NEWEST_AGENTS = (
     .order_by(agents.c.tenant, agents.c.agent_id)
 )
 
-ALL_ROWS = (TOUCH, TOUCH_SETTLED)
-BY_KEY = (GET_SESSION, LABELS_OF_RUN, SUMMARIES, LIST_MESSAGES, PUT_AGENT, GET_AGENT, GET_REVISION, *DELETES)
+ALL_ROWS = (TOUCH, TOUCH_SETTLED, ADD_DELIVERIES)
+BY_KEY = (GET_SESSION, LABELS_OF_RUN, SUMMARIES, LIST_MESSAGES, PUT_AGENT, GET_AGENT, GET_REVISION, DELIVERED, *DELETES)
 """What must find its rows by key or index. Deleting a session's idempotency keys looks through those of the tenant."""

@@ -23,6 +23,8 @@ _LABELS = NamedSql(session_statements.LABELS_OF_RUN)
 _SUMMARIES = NamedSql(session_statements.SUMMARIES)
 _LIST_MESSAGES = NamedSql(session_statements.LIST_MESSAGES)
 _DELETES = tuple(NamedSql(statement) for statement in session_statements.DELETES)
+_PENDING = NamedSql(session_statements.PENDING_DELIVERIES)
+_DELIVERED = NamedSql(session_statements.DELIVERED)
 _PUT_AGENT = NamedSql(session_statements.PUT_AGENT)
 _GET_AGENT = NamedSql(session_statements.GET_AGENT)
 _GET_REVISION = NamedSql(session_statements.GET_REVISION)
@@ -125,6 +127,21 @@ def delete(connection: sqlite3.Connection, tenant: str, session_id: str) -> Conf
     for statement in _DELETES:
         statement.run(connection, tenant=tenant, session_id=session_id)
     return None
+
+
+def pending_deliveries(hook: str, limit: int) -> Read:
+    """Tenant and id of runs that a hook is still to be told of."""
+
+    def read(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+        found = _PENDING.run(connection, hook=hook, limit=limit).fetchall()
+        return [(str(tenant), str(run_id)) for tenant, run_id in found]
+
+    return read
+
+
+def delivered(connection: sqlite3.Connection, hook: str, run_id: str) -> None:
+    """A hook was told of a run."""
+    _DELIVERED.run(connection, hook=hook, run_id=run_id)
 
 
 def put_agent(connection: sqlite3.Connection, agent: StoredAgent) -> bool:

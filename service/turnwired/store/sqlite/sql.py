@@ -93,6 +93,7 @@ ADD_LABELS = RowsSql(statements.ADD_LABELS)
 
 TOUCH = RowsSql(session_statements.TOUCH)
 TOUCH_SETTLED = RowsSql(session_statements.TOUCH_SETTLED)
+ADD_DELIVERIES = RowsSql(session_statements.ADD_DELIVERIES)
 
 GET_RUN = NamedSql(statements.GET_RUN)
 GET_ROW = NamedSql(statements.GET_ROW)

@@ -33,6 +33,7 @@ from turnwired.store.sqlite.writer import (
     Append,
     Create,
     DeleteSession,
+    Delivered,
     Ping,
     PutAgent,
     TakeOver,
@@ -148,6 +149,15 @@ class SqliteStore:
     async def delete_session(self, tenant: str, session_id: str) -> None:
         """See the port."""
         await self._writer.do(DeleteSession(tenant, session_id), 0)
+
+    async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
+        """See the port."""
+        read = sessions.pending_deliveries(hook, limit)
+        return cast("Sequence[tuple[str, str]]", await self._reader.do(read, 0))
+
+    async def delivered(self, hook: str, run_id: str) -> None:
+        """See the port."""
+        await self._writer.do(Delivered(hook, run_id), 0)
 
     async def put_agent(self, agent: StoredAgent) -> bool:
         """See the port."""

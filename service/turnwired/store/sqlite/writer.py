@@ -73,11 +73,19 @@ class PutAgent:
 
 
 @dataclass(frozen=True, slots=True)
+class Delivered:
+    """A hook was told of a run."""
+
+    hook: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """Write something, for the sake of knowing that it works."""
 
 
-Work = Append | Create | TakeOver | TakeOverOne | DeleteSession | PutAgent | Ping
+Work = Append | Create | TakeOver | TakeOverOne | DeleteSession | PutAgent | Delivered | Ping
 WriteJob = Job[Work]
 
 
@@ -121,7 +129,7 @@ class Writer:
                     change.appends.append((job, work))
                 case Create() as work:
                     change.creates.append((job, work))
-                case TakeOver() | TakeOverOne() | DeleteSession() | PutAgent() | Ping():
+                case TakeOver() | TakeOverOne() | DeleteSession() | PutAgent() | Delivered() | Ping():
                     alone.append(job)
         self._commit(change)
         for job in alone:
@@ -200,6 +208,8 @@ class Writer:
         messages = [values for run_id, end in ends for values in message_values(run_id, end.messages)]
         sql.ADD_MESSAGES.run(self._connection, messages)
         sql.TOUCH_SETTLED.run(self._connection, [(run_id, end.settle_time_ns) for run_id, end in ends])
+        told = [(hook, run_id, end.settle_time_ns) for run_id, end in ends for hook in end.hooks]
+        sql.ADD_DELIVERIES.run(self._connection, told)
 
     def _set_refusal(self, job: WriteJob, append: Append) -> None:
         try:
@@ -232,6 +242,8 @@ class Writer:
                         job.error = sessions.delete(self._connection, tenant, session_id)
                     case PutAgent(agent):
                         job.result = sessions.put_agent(self._connection, agent)
+                    case Delivered(hook, run_id):
+                        sessions.delivered(self._connection, hook, run_id)
                     case _:
                         self._ping()
         except sqlite3.Error as error:

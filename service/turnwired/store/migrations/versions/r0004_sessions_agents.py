@@ -1,4 +1,4 @@
-"""When a session last changed, and agents that are changed at runtime.
+"""When a session last changed, agents that are changed at runtime, and what hooks are still to be told.
 
 Revision ID: 0004
 """
@@ -15,7 +15,7 @@ depends_on: str | None = None
 
 
 def upgrade() -> None:
-    """Add both."""
+    """Add all of it."""
     op.add_column("sessions", sa.Column("update_time_ns", sa.BigInteger, nullable=False, server_default="0"))
     op.execute(
         "UPDATE sessions SET update_time_ns = COALESCE((SELECT MAX(CASE WHEN settle_time_ns > create_time_ns "
@@ -31,10 +31,18 @@ def upgrade() -> None:
         sa.Column("body", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("tenant", "agent_id", "revision", name="agents_pkey"),
     )
+    op.create_table(
+        "hook_deliveries",
+        sa.Column("hook", sa.String, nullable=False),
+        sa.Column("run_id", sa.String, nullable=False),
+        sa.Column("settle_time_ns", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("hook", "run_id", name="hook_deliveries_pkey"),
+    )
 
 
 def downgrade() -> None:
-    """Remove both."""
+    """Remove all of it."""
+    op.drop_table("hook_deliveries")
     op.drop_table("agents")
     op.drop_index("sessions_by_change", "sessions")
     op.drop_column("sessions", "update_time_ns")
