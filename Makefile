@@ -49,8 +49,9 @@ contract: buf ## buf lint, format and breaking over proto/
 	@scripts/buf/buf format --diff --exit-code proto
 	@scripts/buf/buf breaking proto --against proto/turnwire-v1.binpb
 
-generate: environment-dev buf ## Write the generated code of the contract
+generate: environment-dev buf ## Write what is generated: the code of the contract, the tables of docs/providers.md
 	@$(PY) scripts/generate.py
+	@$(PY) scripts/profile_docs.py
 
 bench: environment-dev ## Measure the service beside its floors, 4 minutes (ARGS="--quick", ARGS="--harness")
 	@$(PY) scripts/bench.py $(ARGS)

@@ -105,14 +105,16 @@ def measure(plan: Plan, out: Path, other: Path) -> Report:
 
 
 def parts(plan: Plan, directory: Path) -> list[dict[str, float | str]]:
-    """The costs of single parts, in a process of their own."""
+    """The costs of single parts, each kind in a process of its own."""
     if plan.micro == "none":
         return []
-    child = Child(["-m", "bench.micro", plan.micro, str(directory)], directory / "micro.log")
-    try:
-        rows: list[dict[str, float | str]] = json.loads(child.receive(MICRO_SECONDS))
-    finally:
-        child.end()
+    rows: list[dict[str, float | str]] = []
+    for module in ("micro", "wires"):
+        child = Child(["-m", f"bench.{module}", plan.micro, str(directory)], directory / f"{module}.log")
+        try:
+            rows += json.loads(child.receive(MICRO_SECONDS))
+        finally:
+            child.end()
     return rows
 
 

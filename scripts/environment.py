@@ -186,6 +186,7 @@ def write_locks(venv: Path) -> None:
     """Resolve anew. The files name no index, so whoever installs from them uses the index that they trust."""
     common: list[str | Path] = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url"]
     common += ["--custom-compile-command", "make lock", "--no-annotate", "pyproject.toml", "--upgrade"]
+    # What `make run` needs. The other extras are large, and whoever wants them installs them.
     runtime: list[str | Path] = ["--extra", "local", "--extra", "demo", "--group", "build"]
     uv(venv, "compile", *common, *runtime, "--output-file", LOCKS["run"], network=True)
     groups: list[str | Path] = ["--group", "build", "--group", "dev", "--group", "bench"]

@@ -171,13 +171,74 @@ MUTANTS = (
         "FinishReason.OTHER, FinishReason.PAUSE}",
         "FinishReason.OTHER, FinishReason.PAUSE, FinishReason.OUTPUT_LIMIT}",
     ),
-    Mutant("blank answers are answers", "ending", "if answer.has_text:", "if True:"),
+    Mutant("blank answers are answers", "ending", "if answer.has_output:", "if True:"),
     Mutant(
         "a refusal is an answer",
         "ending",
-        "    if answer.refused:\n        return _refusal(answer, Reason.MODEL_REFUSED)\n    if answer.has_text",
-        "    if answer.refused or answer.has_text",
+        "    if answer.refused:\n        return _refusal(answer, Reason.MODEL_REFUSED)\n    if answer.has_output",
+        "    if answer.refused or answer.has_output",
     ),
+    # --- native parts, files, usage
+    Mutant("native items go to the end", "answer", "self._entries.index(owner) + owner.attached", "len(self._entries)"),
+    Mutant("a native item ends the part that grows", "answer", "owner.waiting.append(item)", "self._place(item, None)"),
+    Mutant("what waits for a part is lost", "answer", "for item in part.waiting:", "for item in ():"),
+    Mutant("what waits for a call is lost", "answer", "for waiting in call.waiting:", "for waiting in ():"),
+    Mutant(
+        "native parts do not say whose they are",
+        "answer",
+        "(item.kind, item.json, self._provider)",
+        "(item.kind, item.json)",
+    ),
+    Mutant("withheld reasoning looks like any", "answer", "self._provider, part.redacted)", "self._provider)"),
+    Mutant("a file is nothing to show", "answer", "isinstance(entry.part.content, Blob)", "False"),
+    Mutant(
+        "files of any size are kept", "answer", "if self._file_bytes + len(item.data) > MAX_FILE_BYTES:", "if False:"
+    ),
+    Mutant("a file of a cut answer is lost", "history", "Text | Blob | ToolCall))", "Text | ToolCall))"),
+    Mutant("recovery forgets where a part stood", "recovery", "items.insert(place, (", "items.append(("),
+    Mutant(
+        "a stream that never began is not tried again",
+        "machine",
+        "if reason in ending.UNFINISHED and not answer.produced:",
+        "if False:",
+    ),
+    Mutant("missing usage is told again and again", "machine", "self._usage_missed = True", "pass"),
+    Mutant(
+        "an estimate says that it is exact", "ledger", "source=UsageSource.ESTIMATED)", "source=UsageSource.PROVIDER)"
+    ),
+    Mutant("the usage of a cut answer looks exact", "ledger", "if not cut or not written:", "if True:"),
+    # --- structured output
+    Mutant("a wrong value is taken", "machine", "if checked.json is not None:", "if True:"),
+    Mutant("a value is not given", "machine", "self._settle(out, end, checked.json)", "self._settle(out, end)"),
+    Mutant(
+        "a wrong answer is corrected for ever",
+        "machine",
+        "corrected = self._kind is IterationKind.STRUCTURED_OUTPUT",
+        "corrected = False",
+    ),
+    Mutant(
+        "a correction breaks the step bound",
+        "machine",
+        "elif corrected or self.iteration >= self.setup.bounds.max_steps:",
+        "elif corrected:",
+    ),
+    Mutant(
+        "the model is not told what is wrong",
+        "machine",
+        "self._transcript.add_correction(structured.correction(notice.message))",
+        "pass",
+    ),
+    Mutant("a correction offers tools", "machine", "tools = self._kind is IterationKind.STEP", "tools = True"),
+    Mutant(
+        "calls of a correction run",
+        "machine",
+        "elif answer.calls and self._kind is IterationKind.STRUCTURED_OUTPUT:",
+        "elif False:",
+    ),
+    Mutant("a refusal is read as JSON", "structured", "if end.kind is OutcomeKind.ANSWERED:", "if True:"),
+    Mutant("a fence is part of the value", "structured", "if fenced is not None else bare", "if False else bare"),
+    Mutant("recovery forgets the correction", "recovery", "if iteration.correction:", "if False:"),
+    Mutant("a correction hides the text before it", "history", "self._corrected = self._turn", "pass"),
     # --- history
     Mutant("results are forgotten", "machine", "        self._transcript.add_results(batch.results())\n", ""),
     Mutant(
@@ -202,19 +263,42 @@ MUTANTS = (
     Mutant(
         "unfinished reasoning stays in the history",
         "history",
-        "if not cut or isinstance(part.content, Text | ToolCall)",
+        "if not cut or isinstance(part.content, Text | Blob | ToolCall)",
         "if True",
     ),
     # --- retries and money
     Mutant("one attempt too many", "retry", "if attempt >= bounds.max_attempts:", "if attempt > bounds.max_attempts:"),
-    Mutant("tried again after output", "machine", "produced=self._answer.produced)", "produced=False)"),
+    Mutant("tried again after output", "machine", "renewed = self._answer.produced", "renewed = False"),
     Mutant("a long Retry-After is waited for", "retry", "failure.retry_after > LONGEST_RETRY_AFTER", "False"),
-    Mutant("Retry-After is ignored", "retry", "max(backoff, (failure.retry_after or 0.0) * spread)", "backoff"),
+    Mutant("Retry-After is ignored", "retry", "(failure.retry_after or 0.0)", "0.0"),
     Mutant("permanent failures are tried again", "retry", " or failure.reason in _PERMANENT", ""),
+    Mutant("rejected credentials are final", "retry", "Again(0, renew=True) if renewable else GiveUp", "GiveUp"),
     Mutant(
-        "usage of failed attempts is lost", "machine", "cost = self._ledger.charge(usage, spent=False)", "cost = None"
+        "rejected credentials are sent again", "machine", "self._call_model(out, renew=True)", "self._call_model(out)"
     ),
-    Mutant("unknown usage is free", "ledger", "if spent or usage is not None:", "if usage is not None:"),
+    Mutant("credentials are renewed for ever", "machine", "            self._renewed = True\n", ""),
+    Mutant(
+        "an iteration inherits the renewal",
+        "machine",
+        "        self._renewed = False\n        self._batch",
+        "        self._batch",
+    ),
+    Mutant(
+        "credentials are renewed after output", "retry", "not attempt.produced and attempt.number", "attempt.number"
+    ),
+    Mutant("a renewal is no attempt", "retry", "attempt.number < bounds.max_attempts", "True"),
+    Mutant("credentials are renewed for any fault", "retry", "return Again(delay)", "return Again(delay, renew=True)"),
+    Mutant("a renewal waits", "retry", "Again(0, renew=True)", "Again(10**9, renew=True)"),
+    Mutant("jitter lengthens delays", "retry", "(1.0 - share)", "(1.0 + share)"),
+    Mutant("waits beyond the run's end", "retry", "if left is not None and delay >= left:", "if False:"),
+    Mutant("waits to the very end of the run", "retry", "delay >= left", "delay > left"),
+    Mutant(
+        "usage of failed attempts is lost",
+        "machine",
+        "cost = self._ledger.charge(usage, fact.duration_ns, spent=type(fact) is ModelEnded)",
+        "cost = None",
+    ),
+    Mutant("unknown usage is free", "ledger", "elif not spent:", "else:"),
     # --- recovery
     Mutant("recovery says that running tools did not run", "recovery", "if call.executing:", "if False:"),
     Mutant("recovery forgets the open part", "recovery", "closing.append(PartFinished(part))", "pass"),
@@ -232,8 +316,12 @@ EXAMPLE_FILES = (
     "test_endings.py",
     "test_tools.py",
     "test_retries.py",
+    "test_renewal.py",
     "test_answer.py",
     "test_recovery.py",
+    "test_native_parts.py",
+    "test_usage.py",
+    "test_structured.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
 NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"

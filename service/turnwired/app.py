@@ -26,9 +26,11 @@ from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.hooks import entry_point_hooks, load_hooks
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
-from turnwired.policy.ratecard import RateCard
-from turnwired.providers.build import build_provider
+from turnwired.policy.ratecard import ListedProvider, RateCard
+from turnwired.providers.build import known_profiles, profile_of, start
+from turnwired.providers.overview import ProfileSummary, summary
 from turnwired.providers.port import ModelProvider
+from turnwired.providers.profiles import Profile, profile_toml, shipped
 from turnwired.rpc.agent_service import AgentService
 from turnwired.rpc.interceptor import TelemetryInterceptor
 from turnwired.rpc.server import Listen, RpcServer
@@ -43,6 +45,7 @@ from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
+from turnwired.tools.output import compile_output
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
 
@@ -79,13 +82,14 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         store = _store(config)
         await store.start()
         stack.push_async_callback(store.aclose)
-        providers = _providers(config, environ)
+        providers = {name: start(profile, environ) for name, profile in provider_profiles(config).items()}
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
+        _tell_what_is_missing(providers)
         registry = Registry(_sources(config, telemetry.mcp))
         await registry.start()
         stack.push_async_callback(registry.aclose)
-        card = rate_card_of(config)
+        card = price_card(config, environ)
         warm = asyncio.Event()
         await stack.enter_async_context(_beside(_warm(card, config, registry, warm)))
         wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card))
@@ -153,6 +157,7 @@ def _wiring(
         telemetry=telemetry,
         price_of=price_of,
         hooks=(*load_hooks(config.hooks.python), *(entry_point_hooks() if config.hooks.entry_points else ())),
+        compile_output=compile_output,
     )
 
 
@@ -207,24 +212,63 @@ def _telemetry(config: Config, environ: Mapping[str, str]) -> Telemetry:
     )
 
 
-def _providers(config: Config, environ: Mapping[str, str]) -> dict[str, ModelProvider]:
-    return {name: _provider(name, provider, environ) for name, provider in config.providers.items()}
+def offered_models() -> dict[str, tuple[str, ...]]:
+    """Models of the profiles of this release, by profile: what ``load_config`` takes for providers that name none."""
+    return {name: profile.models for name, profile in shipped().items()}
 
 
-def _provider(name: str, config: ProviderConfig, environ: Mapping[str, str]) -> ModelProvider:
+def provider_profiles(config: Config) -> dict[str, Profile]:
+    """The profile of each configured provider, with all that the configuration says over it. Raises ConfigError."""
     try:
-        return build_provider(
-            name,
-            profile=config.profile or name,
-            base_url=config.base_url,
-            key_env=config.api_key_env,
-            key_file=config.api_key_file,
-            models=config.models,
-            tool_calling=config.tool_calling,
-            environ=environ,
-        )
+        known = known_profiles(config.profiles)
+        return {name: _profile(name, provider, known) for name, provider in config.providers.items()}
     except ConfigError as error:
-        raise ConfigError(f"providers.{name}: {error}") from error
+        raise ConfigError(f"{config.source}: {error}") from None
+
+
+def _profile(name: str, config: ProviderConfig, known: Mapping[str, Profile]) -> Profile:
+    return profile_of(
+        name,
+        profile=config.profile or name,
+        known=known,
+        base_url=config.base_url,
+        key_env=config.api_key_env,
+        key_file=config.api_key_file,
+        models=config.models,
+        tool_calling=config.tool_calling,
+        fields=config.profile_fields,
+    )
+
+
+def profile_summaries(config: Config, environ: Mapping[str, str]) -> list[ProfileSummary]:
+    """All profiles, those of the configured providers with what the configuration says. Raises ConfigError."""
+    mine = provider_profiles(config)
+    known = known_profiles(config.profiles)
+    return [summary(profile, environ, configured=profile.name in mine) for profile in {**known, **mine}.values()]
+
+
+def profile_text(config: Config, name: str) -> str | None:
+    """A configured provider's or else a profile's row in force, as TOML; None when there is none of the name."""
+    profile = {**known_profiles(config.profiles), **provider_profiles(config)}.get(name)
+    return None if profile is None else profile_toml(profile)
+
+
+def price_card(config: Config, environ: Mapping[str, str]) -> RateCard:
+    """What the models of the configured providers cost."""
+    return rate_card_of(config, {name: _listed(item, environ) for name, item in provider_profiles(config).items()})
+
+
+def _listed(profile: Profile, environ: Mapping[str, str]) -> ListedProvider:
+    """By the list's own id, unless a variable leads to another server than the profile's."""
+    address = profile.address(environ)
+    moved = profile.address({}) not in ("", address)
+    return ListedProvider(profile.price_list, None if profile.price_list and not moved else address or None)
+
+
+def _tell_what_is_missing(providers: Mapping[str, ModelProvider]) -> None:
+    for provider in providers.values():
+        if not provider.info.configured:
+            logger.warning("%s", provider.info.hint)
 
 
 def _sources(config: Config, telemetry: McpTelemetry) -> list[Source]:

@@ -69,9 +69,23 @@ async def test_run_reads_the_prompt_from_a_pipe_and_continues_a_session(world: W
     ]
 
 
+@pytest.mark.requirement("OUT-22")
+async def test_run_asks_for_the_schema_of_a_file_and_shows_the_value(world: World, tmp_path: Path) -> None:
+    world.provider.script(answer('{"n": "x"}'), answer('{"n": 1}'))
+    schema = tmp_path / "a number.json"
+    schema.write_text('{"type":"object","properties":{"n":{"type":"integer"}}}', encoding="utf-8")
+    ended = await run_cli("run", "Hello", "--schema", str(schema), *world.server, cwd=tmp_path)
+    assert ended.code == 0, ended
+    assert 'structured output  {"n": 1}' in ended.stdout
+    assert "notice: The answer does not match the output format: /n: " in ended.stdout
+    missing = await run_cli("run", "Hello", "--schema", "nowhere.json", *world.server, cwd=tmp_path)
+    assert missing.code == 2
+    assert missing.stderr.startswith("turnwire: the schema cannot be read: ")
+
+
 @pytest.mark.requirement("CLI-12")
 async def test_run_that_ends_otherwise_has_exit_status_1_and_says_what_to_do(world: World, tmp_path: Path) -> None:
-    world.provider.script((Refuse(401, "invalid_api_key"),))
+    world.provider.script(*((Refuse(401, "invalid_api_key"),),) * 2)
     ended = await run_cli("run", "Hello", *world.server, cwd=tmp_path)
     assert ended.code == 1
     assert ended.stdout.splitlines()[-1].startswith("MODEL/PROVIDER_AUTH_FAILED: scripted rejects the credentials: put")
@@ -141,6 +155,27 @@ async def test_policy_shows_each_value_with_the_layer_that_supplied_it(world: Wo
     assert rows.keys() == {"path", *LEAF}
 
 
+@pytest.mark.requirement("PROFILE-42")
+async def test_profiles_lists_rows_and_prints_one_that_a_configuration_takes(tmp_path: Path) -> None:
+    (tmp_path / "turnwire.toml").write_text("[providers.groq]\ninputs = []\n", encoding="utf-8")
+    environment = child_environment(MISTRAL_API_KEY="sk-1")
+    listed = await run_cli("profiles", cwd=tmp_path, environment=environment)
+    rows = {line.split()[0]: line for line in listed.stdout.splitlines()}
+    assert (listed.code, listed.stderr) == (0, "")
+    assert rows["mistral"].split()[1:] == ["openai.chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "yes"]
+    assert rows["groq"].split()[1] == "*"
+    assert "environment variable GROQ_API_KEY" in rows["groq"]
+    assert "sk-1" not in listed.stdout
+    printed = await run_cli("profiles", "groq", cwd=tmp_path, environment=environment)
+    assert "inputs = []" in printed.stdout.splitlines()
+    (tmp_path / "turnwire.toml").write_text(f"{printed.stdout}[providers.groq]\n", encoding="utf-8")
+    again = await run_cli("profiles", "groq", cwd=tmp_path, environment=environment)
+    assert (again.code, again.stdout) == (0, printed.stdout)
+    unknown = await run_cli("profiles", "nobody", cwd=tmp_path, environment=environment)
+    assert (unknown.code, unknown.stdout) == (2, "")
+    assert unknown.stderr == "turnwire: there is no profile 'nobody'; turnwire profiles lists them\n"
+
+
 @pytest.mark.requirement("CLI-19")
 async def test_tools_and_policy_of_a_configuration_leave_no_database_behind(tmp_path: Path) -> None:
     environment = child_environment(OPENAI_BASE_URL="http://127.0.0.1:9/v1")
@@ -154,7 +189,7 @@ async def test_tools_and_policy_of_a_configuration_leave_no_database_behind(tmp_
 async def test_version_is_one_line_and_help_names_every_command(tmp_path: Path) -> None:
     assert (await run_cli("version", cwd=tmp_path)).stdout == f"{__version__}\n"
     shown = await run_cli("--help", cwd=tmp_path)
-    for command in ("serve", "run", "tools", "policy", "version"):
+    for command in ("serve", "run", "tools", "policy", "profiles", "version"):
         assert f" {command} " in shown.stdout
     unknown = await run_cli("run", "Hello", "--nosuch", cwd=tmp_path)
     assert unknown.code == 2

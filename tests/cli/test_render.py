@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,7 @@ from turnwired.cli.tables import collision_words, policy_table, tool_table
 from turnwired.domain.event import (
     Event,
     IterationRetryScheduled,
+    PartFinished,
     ReasoningDelta,
     RunFinished,
     RunStarted,
@@ -23,7 +25,7 @@ from turnwired.domain.event import (
     ToolCallStarted,
 )
 from turnwired.domain.failure import Failure, FailurePhase, Reason
-from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
+from turnwired.domain.message import Blob, Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
 from turnwired.domain.policy import (
@@ -222,3 +224,15 @@ def test_entries_and_rules_of_a_policy_are_shown_with_the_layer_of_each() -> Non
     assert ['loop.max_tool_calls_per_tool["x"]', "1", "deployment", "a.toml"] in rows
     assert ['loop.max_tool_calls_per_tool["y"]', "unbounded", "run"] in rows
     assert ["approval.rules", "tool", "*", "ask", "run"] in rows
+
+
+@pytest.mark.requirement("OUT-22", "OUT-3")
+def test_a_structured_value_and_a_file_are_shown_as_lines_of_their_own() -> None:
+    screen = Screen(terminal=False)
+    file = PartFinished(Part("p", Blob(f"image/png{HOSTILE}", b"1234")))
+    written = screen.show(TextDelta("t", "x"), file, replace(finished(), structured_output_json='{"n":1}'))
+    assert "\x1b" not in written
+    lines = written.splitlines()
+    assert lines[1].startswith("file  image/png")
+    assert lines[1].endswith("4 bytes")
+    assert lines[2] == 'structured output  {"n":1}'

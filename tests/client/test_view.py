@@ -57,3 +57,16 @@ def test_a_rewind_takes_back_what_never_happened() -> None:
     view.apply(update(text(3, "new"), rewind_to=2))
     assert view.text == "kept, new"
     assert [event.sequence for event in view.events] == [1, 2, 3]
+
+
+@pytest.mark.requirement("OUT-22")
+def test_structured_output_is_there_once_the_run_has_ended_with_it() -> None:
+    view = RunView()
+    view.apply(update(started(), text(2, '{"n":1}')))
+    assert view.structured_output_json is None
+    end = finished(3, '{"n":1}')
+    view.apply(update(end))
+    assert view.structured_output_json is None
+    end.run_finished.structured_output_json = '{"n":1}'
+    view.apply(update(end))
+    assert view.structured_output_json == '{"n":1}'

@@ -21,7 +21,7 @@ from turnwired.config import (
 )
 from turnwired.config.model import key_paths, parse_listen
 from turnwired.domain.errors import ConfigError
-from turnwired.domain.model import ModelSelection
+from turnwired.domain.model import GenerationOptions, ModelSelection, Thinking, ThinkingMode
 from turnwired.domain.policy import LimitMode
 
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -69,6 +69,18 @@ def test_empty_openai_variables_are_unset_and_configured_providers_win(tmp_path:
     assert agents_of(config)["default"].model == ModelSelection("mine", "a/b")
 
 
+@pytest.mark.requirement("OUT-9", "OUT-10")
+def test_an_agents_options_are_those_of_its_model(tmp_path: Path) -> None:
+    text = "[agents.a.options]\ntemperature = 0\nstop_sequences = ['END']\nthinking.mode = 'disabled'\n[agents.b]\n"
+    agents = agents_of(load(tmp_path, text))
+    assert agents["a"].model is not None
+    assert agents["a"].model.options == GenerationOptions(
+        temperature=0.0, stop_sequences=("END",), thinking=Thinking(ThinkingMode.DISABLED)
+    )
+    assert agents["b"].model is not None
+    assert agents["b"].model.options == GenerationOptions()
+
+
 @pytest.mark.requirement("CONFIG-1")
 def test_the_default_model_is_the_first_of_a_provider_else_the_first_agents(tmp_path: Path) -> None:
     text = '[providers.a]\n[providers.b]\nmodels = ["m", "n"]\n[agents.x]\nmodel = "a/z"\n'
@@ -91,6 +103,11 @@ def test_the_file_is_the_one_given_else_the_one_named_else_the_one_that_is_there
 MISTAKES = [
     ("x = 1", "x: unknown key"),
     ("[server]\nlisen = 'a:1'", "server.lisen: unknown key; did you mean listen?"),
+    ("[agents.a.options]\ntemperature = -1", "agents.a.options.temperature: must be a number of at least 0"),
+    (
+        "[agents.a.options.thinking]\nmode = 'adaptive'\nbudget_tokens = 5",
+        "agents.a.options.thinking.budget_tokens: needs the mode ENABLED",
+    ),
     ("[agents.a]\nmodl = 'a/b'", "agents.a.modl: unknown key; did you mean model?"),
     ("source = 'x'", "source: unknown key"),
     ("server = 1", "server: takes a table"),
@@ -101,7 +118,10 @@ MISTAKES = [
     ("[server]\nlisten = '7443'", 'server.listen: takes "host:port", "[v6 address]:port" or "unix:path"'),
     ("[agents.default]\nmodel = 'x'", 'agents.default.model: takes "provider/model", such as "openai/gpt-5.4-mini"'),
     ("[agents.default]\nmodel = 'x/y'", 'agents.default.model: there is no provider "x"; configured: local'),
-    ("[providers.x]", "agents.default.model: is required, because no provider names its models"),
+    (
+        "[providers.x]",
+        'agents.default.model: is required, because no provider names its models; add models = ["..."] to providers.x',
+    ),
     (
         "[agents.'a b']",
         "agents.a b: an id is 1 to 64 letters, digits, '_', '.' or '-', beginning with a letter or digit",

@@ -97,12 +97,12 @@ def test_prices_become_a_rate_card(tmp_path: Path) -> None:
         list_prices = false
         """,
     )
-    card = rate_card_of(config)
+    card = rate_card_of(config, {"mine": ListedProvider("", "http://127.0.0.1:1/v1"), "local": ListedProvider("")})
     assert card.rates == {
         ("mine", "org/m.1"): Rate(Decimal("0.1"), Decimal(2), currency_code="EUR"),
         ("mine", "timed"): Rate(gpu_ms=Decimal("0.0007")),
     }
-    assert card.listed == {"mine": ListedProvider("mine", "http://127.0.0.1:1/v1")}
+    assert card.listed == {"mine": ListedProvider("", "http://127.0.0.1:1/v1")}
     assert card.name == config.source
 
 

@@ -29,7 +29,7 @@ async def test_spans_and_metrics_of_runs_with_tools_pass_an_independent_checker(
             provider(
                 *(both, (Say("It is three"), Wait(gate), *answer(". "))),
                 *((Refuse(503),), answer("At last.")),
-                (Refuse(401, "invalid_api_key"),),
+                *((Refuse(401, "invalid_api_key"),),) * 2,
                 *((Say("half"), Drop()),) * 8,
             ) as p,
             service(tmp_path, config.replace("URL", p.url), GATES=p.url) as s,

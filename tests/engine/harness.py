@@ -12,7 +12,7 @@ from turnwired.codec.event import event_from_pb
 from turnwired.codec.frame import Visibility
 from turnwired.domain.event import Event, LoggedEvent, RunFinished
 from turnwired.domain.message import Message, Part, Role, Text
-from turnwired.domain.model import ModelSelection
+from turnwired.domain.model import GenerationOptions, ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent, Caller, Cursor, TurnSpec
 from turnwired.domain.usage import Cost, Usage
@@ -23,6 +23,7 @@ from turnwired.store.port import Store
 from turnwired.telemetry.null import NullTelemetry
 from turnwired.testing.provider import ScriptedProvider, Step
 from turnwired.testing.registry import Function, MemoryRegistry
+from turnwired.tools.output import compile_output
 from turnwired.turn.setup import unpriced
 
 CALLER = Caller()
@@ -125,12 +126,13 @@ async def world(
     policy: Policy | None = None,
     heartbeat: float = 60.0,
     max_active_runs: int = 100,
+    options: GenerationOptions | None = None,
 ) -> AsyncIterator[World]:
     """An engine that is up, and is stopped at the end."""
     provider = ScriptedProvider(list(script))
     registry = MemoryRegistry(dict(functions or {}))
     kept = store or MemoryStore()
-    model = ModelSelection("scripted", "scripted-model")
+    model = ModelSelection("scripted", "scripted-model", options=options or GenerationOptions())
     wiring = Wiring(
         config=EngineConfig(
             "default",
@@ -145,6 +147,7 @@ async def world(
         store=kept,
         telemetry=NullTelemetry(),
         price_of=no_price,
+        compile_output=compile_output,
         random=lambda: 0.0,
     )
     await kept.start()

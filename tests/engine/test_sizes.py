@@ -12,12 +12,21 @@ from engine.judge import assert_log
 from turnwired.codec.frame import Visibility
 from turnwired.domain.event import IterationStarted, TextDelta, ToolCallProgressed
 from turnwired.domain.failure import Reason
-from turnwired.domain.generation import ReasoningChunk, TextChunk, ToolArgumentsChunk, ToolCallOpened
+from turnwired.domain.generation import (
+    FinishReason,
+    MediaProduced,
+    NativeItem,
+    ReasoningChunk,
+    TextChunk,
+    ToolArgumentsChunk,
+    ToolCallOpened,
+)
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.engine import execution as engine_execution
 from turnwired.engine import follow as engine_follow
-from turnwired.testing.provider import Step, answer, calls
+from turnwired.engine import measure as engine_measure
+from turnwired.testing.provider import Step, answer, calls, stopped
 from turnwired.tools.port import ToolInvocation
+from turnwired.turn.answer import MAX_FILE_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -31,11 +40,13 @@ LONG = "x" * 600
         [TextChunk(0, LONG)],
         [ReasoningChunk(0, LONG)],
         [ToolCallOpened(0, "a", "look"), ToolArgumentsChunk(0, LONG)],
+        [NativeItem(0, "result", LONG)],
+        [MediaProduced(0, "image/png", b"")] * 10,
     ],
-    ids=["text", "reasoning", "arguments"],
+    ids=["text", "reasoning", "arguments", "native items", "files"],
 )
 async def test_an_answer_that_does_not_end_is_ended(batch: Step, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_execution, "MAX_ANSWER_CHARACTERS", 1000)
+    monkeypatch.setattr(engine_measure, "MAX_ANSWER_CHARACTERS", 1000)
     async with world([[batch, batch, batch, *answer("never")]]) as w:
         reader = await w.run()
         assert w.provider.closed == 1
@@ -84,3 +95,17 @@ async def test_a_tool_that_floods_with_progress_fills_neither_the_log_nor_the_st
         reader = await w.run()
     assert 1 <= len(reader.of(ToolCallProgressed)) < 1_000
     assert reader.finished.outcome.kind is OutcomeKind.ANSWERED
+
+
+@pytest.mark.requirement("OUT-3", "ENGINE-21")
+async def test_the_last_event_fits_a_message_whatever_files_and_native_parts_the_run_has() -> None:
+    heavy: Step = [
+        ReasoningChunk(0, "", b"s" * 400_000, redacted=True),
+        NativeItem(1, "result", f'"{"x" * 1_000_000}"'),
+        MediaProduced(2, "image/png", bytes(MAX_FILE_BYTES)),
+    ]
+    async with world([[heavy, [stopped(FinishReason.OUTPUT_LIMIT)]]]) as w:
+        reader = await w.run(include_trace=True)
+    assert reader.finished.message is not None
+    assert reader.finished.trace is not None
+    assert max(frame.ByteSize() for frame in reader.frames) < 4 << 20

@@ -37,6 +37,7 @@ from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
 from turnwired.telemetry.null import NullTelemetry
 from turnwired.testing.provider import ScriptedProvider, Step
+from turnwired.tools.output import compile_output
 from turnwired.tools.python import PythonToolset
 from turnwired.tools.registry import Registry, Source
 
@@ -172,6 +173,7 @@ async def served(
         store=kept,
         telemetry=NullTelemetry(),
         price_of=no_price,
+        compile_output=compile_output,
         hooks=tuple(hooks),
         random=lambda: 0.0,
     )

@@ -27,9 +27,10 @@ import orjson
 import uvloop
 
 from turnwired.domain.generation import TextChunk
-from turnwired.providers import openai_chat_parser
 from turnwired.providers.build import provider_for
+from turnwired.providers.openai_chat_fields import USUAL_FORM
 from turnwired.providers.openai_chat_parser import ChatParser
+from turnwired.providers.openai_chat_usual import usual_decoders
 from turnwired.providers.port import CallLimits, ModelRequest
 from turnwired.providers.profiles import shipped, with_overrides
 
@@ -203,7 +204,7 @@ def parsing() -> None:
     print("\nparsing, us per delta (the least of 15)")
     for size in (1, 4, 20, 200):
         print(f"  parser, {size} in a read: {least(lambda size=size: parse(size)):.2f}")  # type: ignore[misc]
-    typed = msgspec.json.Decoder(openai_chat_parser._UsualChunk).decode
+    _, typed = usual_decoders(USUAL_FORM.reasoning_fields)
     for name, decode in (("msgspec, typed", typed), ("msgspec", msgspec.json.decode), ("orjson", orjson.loads)):
         print(f"  {name}: {least(lambda decode=decode: [decode(payload) for payload in payloads]):.2f}")  # type: ignore[misc]
 

@@ -59,8 +59,8 @@ class Folded:
             case TextChunk(index, text):
                 self._grow(index, "text", text)
                 self.text += text
-            case ReasoningChunk(index, text):
-                self._grow(index, "reasoning", text)
+            case ReasoningChunk(index, text, signature):
+                self._grow(index, "reasoning", text, signed=bool(signature))
                 self.reasoning += text
             case RefusalChunk(index, text):
                 self._grow(index, "refusal", text)
@@ -88,8 +88,8 @@ class Folded:
             case MediaProduced():
                 self.media.append(item)
 
-    def _grow(self, index: int, kind: str, text: str) -> None:
-        assert text
+    def _grow(self, index: int, kind: str, text: str, *, signed: bool = False) -> None:
+        assert text or signed
         assert index not in self.calls
         known, before = self.parts.get(index, (kind, ""))
         assert known == kind

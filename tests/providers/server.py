@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -67,7 +68,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serve(handler: Handler) -> AsyncGenerator[Server, None]:
+async def serve(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncGenerator[Server, None]:
     """Run a server for the duration of the block."""
     running = Server(0)
     tasks: set[asyncio.Task[None]] = set()
@@ -85,7 +86,7 @@ async def serve(handler: Handler) -> AsyncGenerator[Server, None]:
             tasks.discard(task)
             writer.close()
 
-    listener = await asyncio.start_server(connected, "127.0.0.1", 0)
+    listener = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
     running.port = listener.sockets[0].getsockname()[1]
     try:
         yield running

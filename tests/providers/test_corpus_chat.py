@@ -13,14 +13,17 @@ from providers.folding import Folded, fold, reads
 from turnwired.domain.generation import FinishReason
 from turnwired.providers.errors import classify
 from turnwired.providers.openai_chat_parser import ChatParser
+from turnwired.providers.profiles import shipped
 
 CASES = corpus.cases("openai.chat")
 DISPUTED: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("disputed_chat.json").read_text())
+RULES = shipped()["openai-compatible"].errors
 FINISH = {
     FinishReason.STOP: "stop",
     FinishReason.TOOL_CALLS: "tool_calls",
     FinishReason.OUTPUT_LIMIT: "length",
     FinishReason.REFUSAL: "refusal",
+    FinishReason.CONTENT_FILTER: "content_filter",
 }
 
 pytestmark = pytest.mark.skipif(not CASES, reason=corpus.ABSENT)
@@ -44,8 +47,7 @@ def answer(folded: Folded) -> dict[str, Any]:
     }
     if folded.stopped:
         found["finish_reason"] = folded.stopped.provider_reason
-        filtered = folded.stopped.provider_reason == "content_filter"
-        found["finish"] = "content_filter" if filtered else FINISH[folded.stopped.reason]
+        found["finish"] = FINISH[folded.stopped.reason]
     if usage := folded.usage:
         found["usage"] = {
             "input": usage.input_tokens,
@@ -106,6 +108,6 @@ def test_a_recorded_error_is_of_its_kind(name: str) -> None:
     folded = fold(ChatParser(case["status"]), [case["body"].encode()])
     assert folded.error is not None
     if "error_kind" in DISPUTED.get(name, {}):
-        assert classify(folded.error) != case["error_kind"]
+        assert classify(folded.error, RULES) != case["error_kind"]
     else:
-        assert classify(folded.error) == case["error_kind"]
+        assert classify(folded.error, RULES) == case["error_kind"]

@@ -19,10 +19,12 @@ from turnwired.providers.errors import (
     failure_of,
     retry_after,
 )
+from turnwired.providers.profiles import shipped
 
 NOW = 1_795_000_000.0
 KEY = "sk-secret-0123456789"
-CONTEXT = CallContext("acme", "big-model", "the environment variable ACME_KEY", "api.acme.example:443", KEY)
+RULES = shipped()["openai-compatible"].errors
+CONTEXT = CallContext("acme", "big-model", "the environment variable ACME_KEY", "api.acme.example:443", KEY, RULES)
 
 
 @pytest.mark.requirement("WIRE-5")
@@ -57,7 +59,7 @@ CONTEXT = CallContext("acme", "big-model", "the environment variable ACME_KEY", 
     ],
 )
 def test_an_error_is_of_its_kind(error: WireError, kind: ErrorKind) -> None:
-    assert classify(error) is kind
+    assert classify(error, RULES) is kind
 
 
 @pytest.mark.requirement("WIRE-11")

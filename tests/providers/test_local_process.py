@@ -180,7 +180,7 @@ def test_the_real_server_program_ends_with_a_parent_that_was_killed(tmp_path: Pa
     parent_program = textwrap.dedent(
         f"""
         import subprocess, sys
-        command = [sys.executable, *{arguments!r}, "--context-tokens", "8"]
+        command = [sys.executable, *{arguments!r}, "--context-tokens", "8", "--memory-mib", "2048"]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         child.stdin.write("secret\\n")
         child.stdin.flush()
@@ -207,7 +207,7 @@ def test_the_real_server_program_ends_with_a_parent_that_was_killed(tmp_path: Pa
 @pytest.mark.requirement("LOCAL-2")
 def test_the_server_program_started_by_hand_says_who_starts_it() -> None:
     command = [sys.executable, "-m", "turnwired.providers.local.server"]
-    command += ["--weights", "x", "--name", "n", "--threads", "1", "--context-tokens", "8"]
+    command += ["--weights", "x", "--name", "n", "--threads", "1", "--context-tokens", "8", "--memory-mib", "2048"]
     result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,

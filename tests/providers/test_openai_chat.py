@@ -59,6 +59,22 @@ async def test_a_clean_end_without_a_finish_reason_is_no_end_signal_and_no_failu
     assert (folded.text, folded.stopped, failure) == ("a", None, None)
 
 
+@pytest.mark.requirement("CHAT-17")
+async def test_a_server_that_keeps_the_stream_open_after_all_was_said_holds_nobody_up() -> None:
+    async def handler(_: Request, answer: Answer) -> None:
+        await answer.start()
+        usage = b'"usage":{"prompt_tokens":1,"completion_tokens":1}'
+        await answer.send(
+            text("a") + b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],' + usage + b"}\n\n"
+        )
+        await answer.gone.wait()
+
+    folded, failure = await answer_of(handler, done_marker=False, usage="with_finish")
+    assert (folded.text, failure) == ("a", None)
+    assert folded.usage
+    assert folded.stopped
+
+
 @pytest.mark.requirement("WIRE-10")
 async def test_an_error_inside_a_200_comes_after_the_output_before_it() -> None:
     async def handler(_: Request, answer: Answer) -> None:

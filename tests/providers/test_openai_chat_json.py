@@ -18,13 +18,14 @@ from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Part, Role, Text, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.tool import Tool, ToolChoice, ToolChoiceMode, ToolRef, ToolSource
 from turnwired.providers.build import provider_for
+from turnwired.providers.openai_chat import OpenAIChat
 from turnwired.providers.openai_chat_json import JsonToolParser
-from turnwired.providers.openai_chat_request import encode_body
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import shipped, with_overrides
 
 ROW = {"local": {"base_url": "http://127.0.0.1:1/v1"}}
 PROFILE = with_overrides(shipped(), ROW)["local"]
+CHAT = OpenAIChat(PROFILE)
 PROVIDER = provider_for(PROFILE, environ={})
 REF = ToolRef("get_time", "get_time", ToolSource.LOCAL)
 TOOL = Tool(REF, "Tells the time.", '{"type":"object","properties":{"zone":{"type":"string"}}}')
@@ -118,7 +119,7 @@ def test_an_error_keeps_what_was_held_back() -> None:
 def test_the_request_asks_for_a_call_or_an_answer(choice: ToolChoice, tools: bool, tool_names: list[str]) -> None:
     encoded = PROVIDER.encode_tools([TOOL]) if tools else b""
     request = ModelRequest("m", [], tools=encoded, tool_choice=choice, offered=[TOOL] if tools else [])
-    sent = json.loads(encode_body(request, PROFILE))
+    sent = json.loads(CHAT.call(request).body)
     assert "tools" not in sent
     branches = sent["response_format"]["json_schema"]["schema"]["anyOf"]
     assert [branch["properties"]["tool"]["const"] for branch in branches] == tool_names
@@ -127,16 +128,14 @@ def test_the_request_asks_for_a_call_or_an_answer(choice: ToolChoice, tools: boo
 @pytest.mark.requirement("WIRE-15", "WIRE-17")
 def test_a_response_format_of_ones_own_goes_only_without_tools() -> None:
     own = {"response_format": {"type": "json_object"}}
-    assert json.loads(encode_body(ModelRequest("m", [], provider_options=own), PROFILE))["response_format"] == {
+    assert json.loads(CHAT.call(ModelRequest("m", [], provider_options=own)).body)["response_format"] == {
         "type": "json_object"
     }
     with pytest.raises(ProviderError) as caught:
-        encode_body(ModelRequest("m", [], tools=b"[]", offered=[TOOL], provider_options=own), PROFILE)
+        CHAT.call(ModelRequest("m", [], tools=b"[]", offered=[TOOL], provider_options=own))
     assert caught.value.failure.reason is Reason.OPTION_NOT_SUPPORTED
     with pytest.raises(ProviderError) as caught:
-        encode_body(
-            ModelRequest("m", [], tools=b"[]", tool_choice=ToolChoice(routed_name="nobody"), offered=[TOOL]), PROFILE
-        )
+        CHAT.call(ModelRequest("m", [], tools=b"[]", tool_choice=ToolChoice(routed_name="nobody"), offered=[TOOL]))
     assert caught.value.failure.reason is Reason.INVALID_REQUEST
 
 

@@ -97,7 +97,7 @@ def test_what_a_user_message_cannot_carry_is_refused_by_the_part(content: Conten
 
 @pytest.mark.requirement("WIRE-13", "WIRE-14")
 def test_an_assistant_turn_has_its_text_and_calls_and_leaves_reasoning_out() -> None:
-    turn = message(Role.ASSISTANT, Reasoning("hmm", b"sig"), Text("I look."), ToolCall("c1", REF, '{"q": 1}'))
+    turn = message(Role.ASSISTANT, Reasoning("hmm", b"sig", "echo"), Text("I look."), ToolCall("c1", REF, '{"q": 1}'))
     call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": '{"q": 1}'}}
     assert encoded(turn) == [{"role": "assistant", "content": "I look.", "tool_calls": [call]}]
     assert encoded(turn, ECHO)[0]["reasoning_content"] == "hmm"
@@ -168,7 +168,7 @@ def test_a_tool_message_takes_results_only() -> None:
 def test_tools_keep_their_order_and_their_schema_word_for_word() -> None:
     schema = '{ "type": "object", "properties": {"q": {"type": "string"}} }'
     tools = [Tool(REF, "Looks up.", schema), Tool(ToolRef("b", "b", ToolSource.MCP), "", "")]
-    sent = encode_tools(tools)
+    sent = encode_tools(tools, PROFILE)
     assert schema.encode() in sent
     decoded = json.loads(sent)
     assert [tool["function"]["name"] for tool in decoded] == ["look_up", "b"]

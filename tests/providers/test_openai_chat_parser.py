@@ -154,7 +154,7 @@ _NAMES = tuple(
         r"\w+",
         "id model choices index delta message content reasoning refusal tool_calls function name arguments "
         "function_call finish_reason usage prompt_tokens completion_tokens error code type text thinking "
-        "x_groq completion_tokens_details detail",
+        "x_groq completion_tokens_details detail reasoning_details extra_content images image_url url summary data",
     )
 )
 _JSON = st.recursive(

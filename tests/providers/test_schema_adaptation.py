@@ -24,7 +24,9 @@ def changed(schema: Any, *adaptations: To) -> Any:
 
 def accepts(schema: Any, value: object) -> bool:
     """Whether a value conforms; ``nullable`` is read as OpenAPI 3.0 means it."""
-    return jsonschema_rs.validator_for(standard(schema)).is_valid(value)
+    definitions = {name: standard(below) for name, below in schema.get("$defs", {}).items()}
+    body = standard({key: below for key, below in schema.items() if key != "$defs"})
+    return jsonschema_rs.validator_for({**body, "$defs": definitions}).is_valid(value)
 
 
 def standard(schema: Any) -> Any:
@@ -177,6 +179,18 @@ def test_validation_is_told_in_the_description_instead() -> None:
     }
 
 
+@pytest.mark.requirement("CHAT-2", "CHAT-3")
+@pytest.mark.parametrize("to", [To.INLINE_REFS, To.NO_TOP_LEVEL_UNION, To.NO_VALIDATION_KEYWORDS])
+def test_a_discriminator_does_not_outlive_what_it_leads_to(to: To) -> None:
+    kinds = {name: {"type": "object", "properties": {"kind": {"const": name}}} for name in ("A", "B")}
+    mapping = {name: f"#/$defs/{name}" for name in kinds}
+    schema = {"discriminator": {"propertyName": "kind", "mapping": mapping}, "$defs": kinds}
+    schema["oneOf"] = [{"$ref": reference} for reference in mapping.values()]
+    found = changed(schema, to)
+    assert "discriminator" not in found
+    assert ("anyOf" in found, "oneOf" in found) == (to is To.NO_VALIDATION_KEYWORDS, to is To.INLINE_REFS)
+
+
 @pytest.mark.requirement("CHAT-2")
 @pytest.mark.parametrize(
     ("schema", "expected"),
@@ -184,6 +198,7 @@ def test_validation_is_told_in_the_description_instead() -> None:
         ({"type": ["string", "null"], "enum": ["a", None]}, {"type": "string", "enum": ["a"], "nullable": True}),
         ({"anyOf": [TEXT, {"type": "null"}], "title": "T"}, {"type": "string", "title": "T", "nullable": True}),
         ({"type": ["null"]}, {"type": "null", "nullable": True}),
+        ({"description": "A", "const": "a"}, {"description": "A", "enum": ["a"]}),
         (
             {"type": ["string", "integer", "null"], "minimum": 1, "maxLength": 3},
             {"nullable": True, "anyOf": [{"type": "string", "maxLength": 3}, {"type": "integer", "minimum": 1}]},

@@ -39,6 +39,13 @@ def split(*reads: bytes) -> list[Event]:
         (b"\n\n\n\ndata: a\n\n\n\n", [(b"", b"a")]),
         (b"data: a\n\ndata: b\n\n", [(b"", b"a"), (b"", b"b")]),
         (b"\xef\xbb\xbfdata: a\n\n", [(b"", b"a")]),
+        (b"event: e\ndata: a\n\nevent: e\ndata: b\n\n", [(b"e", b"a"), (b"e", b"b")]),
+        (b"event: e\ndata: a\n\nevent: f\ndata: b\n\n", [(b"e", b"a"), (b"f", b"b")]),
+        (b"event: e\ndata: a\n\nevent: e\ndata: b\ndata: c\n\n", [(b"e", b"a"), (b"e", b"b\nc")]),
+        (b"event: e\nid: 1\n\nevent: e\ndata: b\n\n", [(b"e", b"b")]),
+        (b"event: e\nid: 1\ndata: a\n\n", [(b"e", b"a")]),
+        (b"event: e\ndata: a\n\ndata: b\n\n", [(b"e", b"a"), (b"", b"b")]),
+        (b"event: e\ndata: a\n\nevent: ef\ndata: b\n\n", [(b"e", b"a"), (b"ef", b"b")]),
     ],
 )
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])

@@ -5,7 +5,7 @@ REQUIREMENTS = {
     "E2E-2": "Arguments end, the provider finishes, the tool runs 300 ms longer, the next iteration answers.",
     "E2E-3": "A settled run reads after a restart as it was streamed, from any cursor; after its end there is nothing.",
     "E2E-10": "A provider that is down ends the run with phase, reason and what to do.",
-    "E2E-11": "A wrong key is said with the variable that holds it, never with the key, and is not tried again.",
+    "E2E-11": "A wrong key is said with the variable that holds it, never with the key, after one more try.",
     "E2E-12": "A wrong model is named.",
     "E2E-13": "A provider without its key says where to put one, and nobody is called.",
     "E2E-14": "An answer that is cut off ends the run as a broken connection.",

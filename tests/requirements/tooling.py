@@ -13,6 +13,7 @@ REQUIREMENTS = {
     "LOCAL-2": "Missing weights or a missing runtime are reported in one sentence that says what to run.",
     "LOCAL-3": "The model server starts once, however many calls wait for it, and within a bounded time.",
     "LOCAL-4": "The model server ends with us, also when we are killed.",
+    "LOCAL-6": "The model server's memory is bounded, its cache of prompts too: beyond it only that process ends.",
     "LOCAL-5": "A model server that dies is started again by the next call.",
     "TOOLING-1": "No tracked file names the host of a package registry or a path of somebody's machine.",
     "TOOLING-2": "Every dependency has its reason in docs/dependencies.md, and no reason is without its dependency.",

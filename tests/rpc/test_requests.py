@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import grpc
@@ -21,7 +22,7 @@ from turnwire.v1 import (
     tool_pb2,
     turn_service_pb2,
 )
-from turnwired.domain.errors import CodecError, StoreUnavailable
+from turnwired.domain.errors import CodecError, FieldViolation, StoreUnavailable
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import CollisionResolution, ToolCollision, ToolRef, ToolSource
@@ -44,6 +45,15 @@ def _open_call(request: turn_service_pb2.RunTurnRequest) -> None:
     request.turn.input.add(role=message_pb2.ROLE_USER).parts.add().text = "and?"
 
 
+def _long_schema(request: turn_service_pb2.RunTurnRequest) -> None:
+    request.turn.output_format.json_schema = json.dumps({"title": "x" * read.MAX_SCHEMA_BYTES})
+
+
+def _blob(request: turn_service_pb2.RunTurnRequest, media_type: str, data: bytes) -> None:
+    blob = request.turn.input[0].parts.add().blob
+    blob.media_type, blob.data = media_type, data
+
+
 INVALID: list[tuple[str, Break]] = [
     ("turn.input", lambda r: r.turn.ClearField("input")),
     ("turn.input[0].parts", lambda r: r.turn.input[0].ClearField("parts")),
@@ -62,6 +72,15 @@ INVALID: list[tuple[str, Break]] = [
     ("turn.model.provider_options_json", lambda r: setattr(r.turn.model, "provider_options_json", "[1]")),
     ("turn.model.provider_options_json", lambda r: setattr(r.turn.model, "provider_options_json", '{"a":NaN}')),
     ("turn.model.provider_options_json", lambda r: setattr(r.turn.model, "provider_options_json", "[" * 100_000)),
+    ("turn.model.options.temperature", lambda r: setattr(r.turn.model.options, "temperature", -1)),
+    ("turn.model.options.thinking.budget_tokens", lambda r: setattr(r.turn.model.options.thinking, "budget_tokens", 5)),
+    ("turn.output_format.json_schema", lambda r: setattr(r.turn.output_format, "json_schema", "[]")),
+    ("turn.output_format.json_schema", lambda r: setattr(r.turn.output_format, "json_schema", "[" * 100_000)),
+    ("turn.output_format.json_schema", lambda r: setattr(r.turn.output_format, "json_schema", '{"type":3}')),
+    ("turn.output_format.json_schema", _long_schema),
+    ("turn.output_format.name", lambda r: setattr(r.turn.output_format, "name", "no spaces")),
+    ("turn.input[0].parts[1].blob.media_type", lambda r: _blob(r, "png", b"x")),
+    ("turn.input[0].parts[1].blob.data", lambda r: _blob(r, "image/png", b"")),
     ("turn.on_busy", lambda r: setattr(r.turn, "on_busy", 99)),
     ("after.epoch", lambda r: setattr(r.after, "sequence", 3)),
     ("stream_detail", lambda r: setattr(r, "stream_detail", 99)),
@@ -69,7 +88,7 @@ INVALID: list[tuple[str, Break]] = [
 ]
 
 
-@pytest.mark.requirement("RPC-1")
+@pytest.mark.requirement("RPC-1", "OUT-9", "OUT-12", "OUT-20")
 @pytest.mark.parametrize(("path", "change"), INVALID, ids=[f"{i}-{p}" for i, (p, _) in enumerate(INVALID)])
 async def test_a_bad_request_is_refused_with_the_path_of_each_broken_rule(path: str, change: Break) -> None:
     async with connected([answer("never")]) as c:
@@ -87,7 +106,6 @@ async def test_a_bad_request_is_refused_with_the_path_of_each_broken_rule(path: 
 
 UNSUPPORTED: list[tuple[str, Break]] = [
     ("turn.attachments", lambda r: r.turn.attachments.add(attachment_id="a")),
-    ("turn.output_format", lambda r: setattr(r.turn.output_format, "json_schema", "{}")),
     ("turn.parent_run_id", lambda r: setattr(r.turn, "parent_run_id", "run_1")),
     ("turn.on_busy", lambda r: setattr(r.turn, "on_busy", turn_service_pb2.ON_BUSY_QUEUE)),
     ("turn.tools.client_tools", lambda r: r.turn.tools.client_tools.add(name="x")),
@@ -293,3 +311,46 @@ async def test_get_server_info_says_version_capabilities_and_providers_without_s
     assert server_service_pb2.SERVER_CAPABILITY_START_TURN in info.capabilities
     assert [provider.provider for provider in info.providers] == ["scripted"]
     assert info.default_agent_id == "default"
+
+
+@pytest.mark.requirement("OUT-20")
+async def test_an_image_of_several_megabytes_reaches_the_provider() -> None:
+    async with connected([answer("A cat.")]) as c:
+        request = prompt("What is this?")
+        _blob(request, "image/png", bytes(5 << 20))
+        events = [event for frame in await c.run(request) for event in frame.events]
+        assert events[-1].WhichOneof("event") == "run_finished"
+        assert c.world.provider.messages(0)[-1]["parts"] == [
+            "What is this?",
+            {"file": "image/png", "bytes": 5 << 20},
+        ]
+
+
+@pytest.mark.requirement("OUT-13", "OUT-11")
+async def test_a_structured_run_with_options_gives_its_value_to_streams_and_readers() -> None:
+    async with connected([answer('{"n":1}')]) as c:
+        request = prompt()
+        request.turn.output_format.json_schema = '{"type":"object"}'
+        request.turn.output_format.name = "any_object"
+        request.turn.model.options.temperature = 0.5
+        events = [event for frame in await c.run(request) for event in frame.events]
+        assert events[-1].run_finished.structured_output_json == '{"n":1}'
+        run_id = events[0].run_started.run_id
+        read_again = await c.turns.GetRun(turn_service_pb2.GetRunRequest(run_id=run_id), timeout=SECONDS)
+        assert read_again.structured_output_json == '{"n":1}'
+        assert events[0].run_started.model.options.temperature == 0.5
+
+
+@pytest.mark.requirement("OUT-11")
+async def test_an_option_that_the_provider_does_not_take_is_unimplemented_with_its_path() -> None:
+    async with connected([answer("never")]) as c:
+        path = "turn.model.options.seed"
+        c.world.provider.refuses = lambda request: (
+            [FieldViolation(path, "takes no seed")] if request.options.seed else []
+        )
+        request = prompt()
+        request.turn.model.options.seed = 3
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(request)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert details(caught.value)[0].metadata["option"] == path

@@ -196,7 +196,7 @@ async def _ok(invocation: ToolInvocation) -> str:
 @pytest.mark.requirement("RPC-16")
 async def test_cancel_during_a_retry_wait_ends_the_run_without_another_request() -> None:
     script: list[Sequence[Step]] = [
-        [fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=30.0)],
+        [fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=SECONDS / 2)],
         answer("never"),
     ]
     async with connected(script) as c:
@@ -212,6 +212,23 @@ async def test_cancel_during_a_retry_wait_ends_the_run_without_another_request()
     assert outcome_of(frames).kind == outcome_pb2.OUTCOME_KIND_ABORTED
     assert outcome_of(frames).failure.reason == outcome_pb2.REASON_CANCELLED
     assert "enough" in outcome_of(frames).failure.message
+
+
+@pytest.mark.requirement("CRED-3")
+async def test_a_retry_that_the_callers_deadline_leaves_no_time_for_fails_at_once_unless_the_run_goes_on() -> None:
+    async with connected([[fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=SECONDS * 2)]] * 2) as c:
+        frames = [frame async for frame in c.turns.RunTurn(prompt(), timeout=SECONDS)]
+        assert outcome_of(frames).failure.reason == outcome_pb2.REASON_PROVIDER_RATE_LIMITED
+        assert "would outlast" in outcome_of(frames).failure.message
+        request = prompt()
+        request.on_disconnect = turn_service_pb2.ON_DISCONNECT_CONTINUE
+        stream = c.turns.RunTurn(request, timeout=SECONDS)
+        async for frame in stream:
+            if any(event.HasField("iteration_retry_scheduled") for event in frame.events):
+                break
+        else:
+            raise AssertionError("the run that goes on without its caller did not wait")
+        stream.cancel()
 
 
 @pytest.mark.requirement("RPC-17")

@@ -26,6 +26,7 @@ from turnwired.store.memory import MemoryStore
 from turnwired.telemetry.otel import OtelTelemetry
 from turnwired.testing.provider import ScriptedProvider, Step, answer, calls, fails
 from turnwired.testing.registry import Function, MemoryRegistry
+from turnwired.tools.output import compile_output
 from turnwired.tools.port import ToolInvocation
 
 CANCEL = Failure(FailurePhase.MODEL, Reason.CANCELLED, "test")
@@ -47,6 +48,7 @@ async def traced_world(
         store=store,
         telemetry=telemetry,
         price_of=no_price,
+        compile_output=compile_output,
         random=lambda: 0.0,
     )
     await store.start()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from telemetry.collector import Collector, ReceivedSpan, close
 from telemetry.script import (
     CLOCK,
+    MODEL,
     WEATHER,
     Driver,
     discover,
@@ -17,7 +20,7 @@ from telemetry.script import (
 from turnwired.domain.failure import Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import ToolResultStatus
-from turnwired.domain.model import TraceContext
+from turnwired.domain.model import GenerationOptions, TraceContext
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.usage import Usage
 from turnwired.telemetry.otel import OtelTelemetry
@@ -328,3 +331,22 @@ def test_the_sample_ratio_holds_for_traces_that_begin_here(collector: Collector)
     close(telemetry, collector)
     assert 40 < len(collector.spans) < 170  # 100 on average, 8 sigma either way
     assert "0af7651916cd43dd8448eb211c80319c" in {span.trace_id for span in collector.spans}
+
+
+@pytest.mark.requirement("OUT-21")
+def test_a_model_call_says_how_it_was_to_generate(telemetry: OtelTelemetry, collector: Collector) -> None:
+    options = GenerationOptions(0.5, 0.9, 40, 0.1, -0.2, 9, ("END",))
+    run_with_tools(Driver(telemetry, info(model=replace(MODEL, options=options), structured=True)))
+    close(telemetry, collector)
+    chat = next(span for span in collector.spans if span.attributes.get("gen_ai.response.id") == "resp-1")
+    expected = {
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.top_p": 0.9,
+        "gen_ai.request.top_k": 40,
+        "gen_ai.request.frequency_penalty": 0.1,
+        "gen_ai.request.presence_penalty": -0.2,
+        "gen_ai.request.seed": 9,
+        "gen_ai.request.stop_sequences": ["END"],
+        "gen_ai.output.type": "json",
+    }
+    assert {name: chat.attributes.get(name) for name in expected} == expected

@@ -12,6 +12,7 @@ from turn.shadow import WELL_ENDED
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import (
     FinishReason,
+    MediaProduced,
     ModelItem,
     NativeItem,
     ReasoningChunk,
@@ -24,6 +25,7 @@ from turnwired.domain.generation import (
     UsageReported,
 )
 from turnwired.domain.message import ToolResultStatus
+from turnwired.domain.model import CheckedOutput, OutputProblem
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.usage import Usage
 from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed, Fact
@@ -35,11 +37,12 @@ FRAGMENT = st.sampled_from(["", " ", "{}", '{"a":', "1}", '{"b":2}', "["])
 PROVIDER_ID = st.sampled_from(["", "p", "q"])
 ITEMS: st.SearchStrategy[ModelItem] = st.one_of(
     st.builds(TextChunk, INDEX, TEXT),
-    st.builds(ReasoningChunk, INDEX, TEXT, st.sampled_from([b"", b"", b"sig"])),
+    st.builds(ReasoningChunk, INDEX, TEXT, st.sampled_from([b"", b"", b"sig"]), st.sampled_from([False, False, True])),
     st.builds(RefusalChunk, INDEX, TEXT),
     st.builds(ToolCallOpened, INDEX, PROVIDER_ID, NAME),
     st.builds(ToolArgumentsChunk, INDEX, FRAGMENT),
     st.builds(ToolCallClosed, INDEX),
+    st.builds(MediaProduced, INDEX, st.just("image/png"), st.just(b"png")),
     st.builds(NativeItem, INDEX, st.just("native"), st.just("{}")),
     st.builds(UsageReported, st.builds(Usage, st.integers(0, 9), st.integers(0, 9))),
     st.builds(ResponseIdentified, st.just("r"), st.just("m")),
@@ -52,10 +55,19 @@ STATUSES = st.sampled_from(
 )
 FAULTS: st.SearchStrategy[Failure] = st.builds(
     lambda reason, retryable, retry_after: failure(reason, retryable=retryable, retry_after=retry_after),
-    st.sampled_from([Reason.PROVIDER_UNAVAILABLE, Reason.PROVIDER_RATE_LIMITED, Reason.CONTEXT_OVERFLOW]),
+    st.sampled_from(
+        [
+            Reason.PROVIDER_UNAVAILABLE,
+            Reason.PROVIDER_RATE_LIMITED,
+            Reason.CONTEXT_OVERFLOW,
+            Reason.PROVIDER_AUTH_FAILED,
+        ]
+    ),
     st.sampled_from([True, True, True, False]),
     st.sampled_from([None, None, None, 3.0, 120.0, 121.0]),
 )
+REMAINING = st.sampled_from([None, None, 10**12, 10**9, -(10**9)])
+"""Nanoseconds that the run has left when an attempt fails."""
 PROBLEMS = st.sampled_from([None, None, None, Reason.TOOL_ARGUMENTS_INVALID, Reason.TOOL_DENIED])
 REPAIRS = st.sampled_from([(), (), ("/a: text became an integer",)])
 STOPS: st.SearchStrategy[Fact] = st.sampled_from(
@@ -67,6 +79,16 @@ STOPS: st.SearchStrategy[Fact] = st.sampled_from(
 )
 PATIENCE = st.sampled_from([60, 20, 8, 0])
 """Facts before somebody stops the run, or the provider fails for good or breaks off."""
+STRUCTURED = st.sampled_from([False, False, True])
+
+
+def begins_with_a(text: str) -> CheckedOutput:
+    """What is taken for structured output: text that begins with an a."""
+    if text.startswith("a"):
+        return CheckedOutput(text)
+    return CheckedOutput(None, (OutputProblem("it does not begin with an a", "pattern"),))
+
+
 CONFIGURATIONS = st.fixed_dictionaries(
     {
         "max_steps": st.sampled_from([3, 2, 4, 1]),

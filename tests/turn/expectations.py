@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import Any
 
 from turn.machinekit import RUN_ID, assert_well_formed, failure
 from turn.shadow import IterationBook, Shadow
 
 from turnwired.domain.event import IterationFinished, PartFinished, RunFinished, ToolCallFinished
-from turnwired.domain.failure import Reason
+from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Reasoning, Role, Text, ToolCall, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
@@ -35,18 +36,52 @@ def expected_kinds(
             return {OutcomeKind.OUTPUT_LIMIT}
         case FinishReason.OUTPUT_LIMIT:
             return {OutcomeKind.OUTPUT_LIMIT, None} if calls else {OutcomeKind.OUTPUT_LIMIT}
+        case _ if calls and book.correction:
+            return {OutcomeKind.ERRORED}
         case _ if calls:
             return {None, OutcomeKind.MAX_STEPS, *([OutcomeKind.ERRORED] if abort else [])}
         case FinishReason.PAUSE if book.output:
             return {None, OutcomeKind.MAX_STEPS}
-        case _ if refused:
-            return {OutcomeKind.REFUSED}
-        case _ if said_text:
-            return {OutcomeKind.ANSWERED}
-        case FinishReason.TOOL_CALLS:
-            return {OutcomeKind.ERRORED}
         case _:
-            return {OutcomeKind.TOOL_ONLY if shadow.calls else OutcomeKind.ERRORED}
+            return _after_whole_answer(shadow, reason, book, said_text=said_text, refused=refused)
+
+
+def _after_whole_answer(
+    shadow: Shadow, reason: FinishReason, book: IterationBook, *, said_text: bool, refused: bool
+) -> set[OutcomeKind | None]:
+    """One that ended well and calls nothing."""
+    again: set[OutcomeKind | None] = {None} if shadow.structured and not book.correction else set()
+    if refused:
+        return {OutcomeKind.REFUSED}
+    if said_text:
+        return {OutcomeKind.ANSWERED, OutcomeKind.ERRORED, *again} if shadow.structured else {OutcomeKind.ANSWERED}
+    if reason is FinishReason.TOOL_CALLS:
+        return {OutcomeKind.ERRORED}
+    return {OutcomeKind.TOOL_ONLY if shadow.calls else OutcomeKind.ERRORED, *again}
+
+
+class AfterFailure(Enum):
+    """What a failed attempt leads to."""
+
+    WAIT = auto()
+    RENEW = auto()
+    END = auto()
+
+
+def expected_after_failure(shadow: Shadow, fault: Failure, jitter: float, left: int | None) -> AfterFailure:
+    """What a failed attempt leads to when the run may go on for ``left`` nanoseconds still."""
+    bounds, now = shadow.bounds, shadow.now
+    if now.output or now.attempt >= bounds.max_attempts or fault.reason is Reason.CONTEXT_OVERFLOW:
+        return AfterFailure.END
+    if fault.reason is Reason.PROVIDER_AUTH_FAILED:
+        return AfterFailure.END if now.renewed else AfterFailure.RENEW
+    asked = fault.retry_after or 0.0
+    if not fault.retryable or asked > 120:
+        return AfterFailure.END
+    share = jitter / 4
+    backoff = min(bounds.retry_initial_delay * 2 ** (now.attempt - 1), bounds.retry_max_delay)
+    delay = max(asked * (1 + share), backoff * (1 - share))
+    return AfterFailure.END if left is not None and int(delay * 1e9) >= left else AfterFailure.WAIT
 
 
 def check_trace(shadow: Shadow, fold: TraceFold) -> None:

@@ -120,8 +120,9 @@ class Driven:
     def ended(self) -> Step:
         return self.feed(ModelEnded(self.machine.iteration, self.machine.attempt, 1_000, 10))
 
-    def failed(self, fault: Failure, jitter: float = 0.0) -> Step:
-        return self.feed(ModelFailed(self.machine.iteration, self.machine.attempt, fault, jitter))
+    def failed(self, fault: Failure, jitter: float = 0.0, remaining_ns: int | None = None) -> Step:
+        now = self.machine.iteration, self.machine.attempt
+        return self.feed(ModelFailed(*now, fault, jitter, remaining_ns=remaining_ns))
 
     def answers(self, *items: ModelItem) -> Step:
         """One whole answer: items, then the end of the stream."""
@@ -190,7 +191,11 @@ def assert_well_formed(messages: tuple[Message, ...]) -> None:
         part_ids.extend(part.part_id for part in message.parts)
         calls = [part.content.call_id for part in message.parts if isinstance(part.content, ToolCall)]
         results = [part.content.call_id for part in message.parts if isinstance(part.content, ToolResult)]
-        if message.role is Role.ASSISTANT:
+        if message.role is Role.USER:  # a correction
+            assert not expected, f"calls without results: {expected}"
+            assert not calls
+            assert not results
+        elif message.role is Role.ASSISTANT:
             assert not expected, f"calls without results: {expected}"
             assert not results
             expected = calls

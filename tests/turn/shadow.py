@@ -31,6 +31,7 @@ from turnwired.domain.event import (
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import (
+    Blob,
     Message,
     OpaqueBlock,
     Reasoning,
@@ -39,6 +40,7 @@ from turnwired.domain.message import (
     ToolResult,
     ToolResultStatus,
 )
+from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.usage import Usage, sum_usage
 from turnwired.policy.bounds import Bounds
@@ -46,6 +48,9 @@ from turnwired.turn.effects import Abandon, CallModel, Effect, ResolveTool, RunT
 from turnwired.turn.facts import Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
 
 WELL_ENDED = {FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE}
+UNFINISHED = {FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED}
+WHOLE = set(FinishReason) - WELL_ENDED - UNFINISHED
+"""Words of a provider that stopped on purpose: what it reports of usage is final."""
 EXECUTED = {ToolResultStatus.OK, ToolResultStatus.INTERRUPTED, ToolResultStatus.OUTCOME_UNKNOWN}
 
 
@@ -69,17 +74,30 @@ class CallBook:
 class IterationBook:
     """What is known of one iteration."""
 
+    correction: bool = False
     attempt: int = 0
+    rejected: bool = False
+    renewed: int = 0
     output: bool = False
     finish: FinishReason | None = None
     calls: list[str] = field(default_factory=list[str])
 
 
+def assert_attached(ids: list[str]) -> None:
+    """What is attached to a part or call stands right behind it, in the order of its numbers."""
+    for place, part_id in enumerate(ids):
+        owner, dot, number = part_id.rpartition(".")
+        if dot:
+            assert place, "an attached part without its owner"
+            assert ids[place - 1] == (owner if number == "1" else f"{owner}.{int(number) - 1}"), ids
+
+
 class Shadow:
     """Follows one run. ``take`` asserts; the rest is to be read."""
 
-    def __init__(self, bounds: Bounds, *, include_trace: bool) -> None:
+    def __init__(self, bounds: Bounds, *, include_trace: bool, structured: bool = False) -> None:
         self.bounds = bounds
+        self.structured = structured
         self.include_trace = include_trace
         self.log: list[LoggedEvent] = []
         self.iterations: list[IterationBook] = []
@@ -96,6 +114,8 @@ class Shadow:
         self.resolved_count = 0
         self.notices = 0
         self.notice_reasons: list[tuple[Reason, str]] = []
+        self.unreported = False
+        self.remaining_ns: int | None = None
 
     # --- what is alive ----------------------------------------------------------------------------------------------
 
@@ -149,6 +169,7 @@ class Shadow:
         match fact:
             case ModelEnded() | ModelFailed():
                 self.model = None
+                self.remaining_ns = fact.remaining_ns if isinstance(fact, ModelFailed) else None
             case RetryDue():
                 self.waiting = None
             case _:
@@ -174,7 +195,12 @@ class Shadow:
                 cut = [book for book in self.iterations if book.finish not in WELL_ENDED]
                 assert all(book.finish is FinishReason.OUTPUT_LIMIT for book in cut), "goes on after a cut answer"
                 assert len(cut) <= 1, "tells the model of cut calls again and again"
-                self.iterations.append(IterationBook())
+                correction = event.kind is IterationKind.STRUCTURED_OUTPUT
+                assert not correction or self.structured, "a correction of free text"
+                corrections = [book for book in self.iterations if book.correction]
+                paused = bool(corrections) and self.now.correction and self.now.finish is FinishReason.PAUSE
+                assert not corrections or paused, "goes on after a correction"
+                self.iterations.append(IterationBook(correction=correction))
             case TextDelta() | ReasoningDelta() | PartFinished():
                 self._part_event(event)
             case IterationRetryScheduled():
@@ -182,14 +208,21 @@ class Shadow:
                 assert not self.now.output, "tried again after output"
                 assert event.attempt == self.now.attempt
                 assert event.attempt < self.bounds.max_attempts, "too many attempts"
-                assert event.delay_ns >= (event.failure.retry_after or 0) * 1e9
+                self.now.rejected = event.failure.reason is Reason.PROVIDER_AUTH_FAILED
+                if self.now.rejected:
+                    assert event.delay_ns == 0, "credentials are renewed at once"
+                else:
+                    assert event.delay_ns >= (event.failure.retry_after or 0) * 1e9
                 self.usages.append(event.usage)
                 assert event.delay_ns <= max(self.bounds.retry_max_delay, 120.0) * 1.25e9
             case IterationFinished():
                 self._iteration_finished(event)
-            case Notice():
+            case Notice(reason):
                 self.notices += 1
                 self.notice_reasons.append((event.reason, event.metadata.get("call_id", "")))
+                if reason is Reason.USAGE_UNREPORTED:
+                    assert not self.unreported, "missing usage is told twice"
+                    self.unreported = True
             case RunFinished():
                 self._run_finished(event)
             case _:
@@ -212,7 +245,7 @@ class Shadow:
                     assert text == deltas, "a part differs from its deltas"
                     assert signature or part.part_id in self.reasoning_parts
                 case content:
-                    assert isinstance(content, OpaqueBlock)
+                    assert isinstance(content, OpaqueBlock | Blob)
             return
         assert event.text, "an empty delta"
         assert event.part_id not in self.finished_parts, "a delta after its part finished"
@@ -251,6 +284,7 @@ class Shadow:
     def _executing(self, event: ToolCallExecuting) -> None:
         call = self.calls[event.call_id]
         assert self.now.finish in WELL_ENDED, "a tool starts although its answer did not end well"
+        assert not self.now.correction, "a tool starts that was not offered"
         assert event.call_id in self.now.calls
         assert call.resolvable, "a tool starts unchecked"
         assert not call.executed, "a tool starts twice"
@@ -291,10 +325,17 @@ class Shadow:
             assert outcome.failure.message
             assert outcome.failure.iteration == len(self.iterations)
         assert (event.trace is not None) == (self.include_trace or outcome.kind is not OutcomeKind.ANSWERED)
+        has_value = self.structured and outcome.kind is OutcomeKind.ANSWERED
+        assert (event.structured_output_json is not None) == has_value, "a value that was not asked for, or none"
+        if event.structured_output_json is not None:
+            assert event.message is not None
+            assert event.structured_output_json == text_of(event.message).strip()
+            assert event.structured_output_json.startswith("a"), "a value that does not match"
         if outcome.kind is OutcomeKind.ANSWERED:
             assert self.now.finish in WELL_ENDED, "success without a positive end"
             assert event.message is not None
-            assert text_of(event.message).strip(), "success without anything to show"
+            files = any(isinstance(part.content, Blob) for part in event.message.parts)
+            assert files or text_of(event.message).strip(), "success without anything to show"
             assert not self.now.calls, "success while the model asked for tools"
             assert not outcome.partial
         if outcome.kind is OutcomeKind.TOOL_ONLY:
@@ -312,13 +353,21 @@ class Shadow:
                 assert effect.attempt == 1 or not effect.append, "a retry changes the request"
                 assert self.model is None
                 assert self.waiting is None
+                assert effect.renew_credentials == self.now.rejected, "renews for nothing, or asks with rejected ones"
+                self.now.renewed += effect.renew_credentials
+                assert self.now.renewed <= 1, "renews again what was rejected again"
+                self.now.rejected = False
                 self.sent.extend(effect.append)
                 assert_well_formed(tuple(self.sent))
                 assert effect.iteration == 1 or self.sent, "the next request says nothing new"
+                assert effect.offer_tools != self.now.correction, "a correction offers tools"
                 self.now.attempt = effect.attempt
                 self.model = (effect.iteration, effect.attempt)
             case Wait():
                 assert effect.attempt == self.now.attempt + 1
+                assert not self.now.rejected, "waits with rejected credentials"
+                if self.remaining_ns is not None:
+                    assert effect.delay_ns < self.remaining_ns, "begins a wait that outlasts the run"
                 self.waiting = (effect.iteration, effect.attempt)
             case ResolveTool(call_id, _, arguments):
                 call = self.calls[call_id]
@@ -342,6 +391,7 @@ class Shadow:
         assert effect.messages[: len(self.sent)] == tuple(self.sent), "the session forgets what was sent"
         assert_well_formed(effect.messages)
         for message in effect.messages:
+            assert_attached([part.part_id for part in message.parts])
             for part in message.parts:
                 match part.content:
                     case ToolCall() as call:

@@ -56,7 +56,7 @@ def test_a_part_finishes_when_the_next_one_begins_and_equals_its_deltas() -> Non
     assert run.events(ReasoningDelta) == [ReasoningDelta("part_1", "thinking")]
     assert run.events(TextDelta) == [TextDelta("part_2", "ans"), TextDelta("part_2", "wer")]
     assert [event.part.content for event in run.events(PartFinished)] == [
-        Reasoning("thinking", b"sig"),
+        Reasoning("thinking", b"sig", "provider"),
         Text("answer"),
     ]
     assert run.names.index("PartFinished") < run.names.index("TextDelta")
@@ -97,9 +97,9 @@ def test_reasoning_blocks_keep_their_order_and_signatures_and_only_empty_unsigne
     run.runs_all_tools()
     contents = [part.content for part in run.every(CallModel)[1].append[0].parts]
     assert contents[:3] == [
-        Reasoning("First.", b"S1"),
-        OpaqueBlock("redacted_thinking", '{"data":"ENC=="}'),
-        Reasoning("", b"S3"),
+        Reasoning("First.", b"S1", "provider"),
+        OpaqueBlock("redacted_thinking", '{"data":"ENC=="}', "provider"),
+        Reasoning("", b"S3", "provider"),
     ]
     assert isinstance(contents[3], ToolCall)
     assert len(contents) == 4

@@ -22,21 +22,32 @@ from turn.draws import (
     ITEMS,
     PATIENCE,
     PROBLEMS,
+    REMAINING,
     REPAIRS,
     STATUSES,
     STOPS,
+    STRUCTURED,
     TEXT,
     TOOL,
+    begins_with_a,
 )
-from turn.expectations import check_crash, check_recovery, check_trace, expected_kinds
+from turn.expectations import (
+    AfterFailure,
+    check_crash,
+    check_recovery,
+    check_trace,
+    expected_after_failure,
+    expected_kinds,
+)
 from turn.machinekit import bounds_with, failure, ref, setup_with
-from turn.shadow import WELL_ENDED, Shadow
+from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
 from turnwired.domain.event import IterationFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
+    MediaProduced,
     ModelItem,
     RefusalChunk,
     TextChunk,
@@ -48,13 +59,14 @@ from turnwired.domain.generation import (
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
-from turnwired.domain.usage import Usage
+from turnwired.domain.usage import Usage, UsageSource
 from turnwired.turn.facts import (
     Begin,
     CancelRequested,
     DeadlineReached,
     DriverFailed,
     Fact,
+    ModelCalled,
     ModelEnded,
     ModelFailed,
     ModelProduced,
@@ -72,25 +84,27 @@ from turnwired.turn.trace import TraceFold
 class TurnRules(RuleBasedStateMachine):
     """Plays everything that a turn machine talks to, one run after another."""
 
-    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE)
-    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int) -> None:
-        self.new_run(bounds, trace, patience)
+    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
+    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
+        self.new_run(bounds, trace, patience, structured)
 
     @precondition(lambda self: self.shadow.settled is not None)
-    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE)
-    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int) -> None:
-        self.new_run(bounds, trace, patience)
+    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
+    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
+        self.new_run(bounds, trace, patience, structured)
         self.begun = True
         self.tell(Begin())
 
-    def new_run(self, changes: dict[str, Any], trace: bool, patience: int) -> None:
+    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
         bounds = bounds_with(**changes)
-        self.machine = TurnMachine(setup_with(bounds, include_trace=trace))
-        self.shadow = Shadow(bounds, include_trace=trace)
+        check = begins_with_a if structured else None
+        self.machine = TurnMachine(setup_with(bounds, include_trace=trace, check_output=check))
+        self.shadow = Shadow(bounds, include_trace=trace, structured=structured)
         self.patience = patience
         self.begun = False
+        self.unreported = False
+        self.said_text = self.refused = self.called = self.reported = False
         self.stops: list[FinishReason] = []
-        self.said_text = self.refused = False
         self.fold = TraceFold()
         self.ignored = 0
 
@@ -114,13 +128,22 @@ class TurnRules(RuleBasedStateMachine):
     def model_speaks(self, *items: ModelItem) -> None:
         assert self.shadow.model is not None
         for item in items:
-            self.said_text = self.said_text or (isinstance(item, TextChunk) and bool(item.text.strip()))
+            said = isinstance(item, TextChunk) and bool(item.text.strip())
+            self.said_text = self.said_text or said or isinstance(item, MediaProduced)
+            self.reported = self.reported or isinstance(item, UsageReported)
             self.refused = self.refused or (isinstance(item, RefusalChunk) and bool(item.text.strip()))
         self.tell(ModelProduced(*self.shadow.model, items))
 
     @property
     def model_is_called(self) -> bool:
         return self.begun and self.shadow.model is not None and self.shadow.settled is None
+
+    @precondition(lambda self: self.model_is_called)
+    @rule()
+    def the_request_is_made(self) -> None:
+        assert self.shadow.model is not None
+        self.called = True
+        self.tell(ModelCalled(*self.shadow.model, 7))
 
     @property
     def may_be_tried_again(self) -> bool:
@@ -185,12 +208,21 @@ class TurnRules(RuleBasedStateMachine):
     def model_ends(self) -> None:
         assert self.shadow.model is not None
         known, book = len(self.shadow.log), self.shadow.now
+        again = not book.output and book.attempt < self.shadow.bounds.max_attempts
         self.tell(ModelEnded(*self.shadow.model))
         words = [word for word in self.stops if word is not FinishReason.OTHER] or self.stops
         reason = words[0] if words else None
+        assert (self.shadow.waiting is not None) == (again and (reason or FinishReason.EOF) in UNFINISHED)
+        if self.shadow.waiting is not None:
+            self.forget_attempt()
+            return
         fresh = [logged.event for logged in self.shadow.log[known:]]
         (finished,) = [event for event in fresh if isinstance(event, IterationFinished)]
         assert finished.finish_reason is (reason or FinishReason.EOF)
+        estimated = self.called and not self.reported
+        assert (finished.usage.source is UsageSource.ESTIMATED) == estimated, "an estimate that is none, or is not said"
+        self.unreported = self.unreported or (estimated and reason in WELL_ENDED | WHOLE)
+        assert self.shadow.unreported == self.unreported, "missing usage is told once in a run"
         if reason not in WELL_ENDED:
             statuses = [event.result.status for event in fresh if isinstance(event, ToolCallFinished)]
             assert set(statuses) <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
@@ -201,21 +233,31 @@ class TurnRules(RuleBasedStateMachine):
 
     def forget_attempt(self) -> None:
         self.stops = []
-        self.said_text = self.refused = False
+        self.said_text = self.refused = self.called = self.reported = False
 
     @precondition(lambda self: self.model_is_called and (self.may_be_tried_again or self.patience <= 0))
-    @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]))
-    def provider_fails(self, fault: Failure, jitter: float) -> None:
+    @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]), left=REMAINING)
+    def provider_fails(self, fault: Failure, jitter: float, left: int | None) -> None:
         assert self.shadow.model is not None
         if self.patience > 0:  # most runs should get further
-            fault = replace(fault, retryable=True, retry_after=None, reason=Reason.PROVIDER_UNAVAILABLE)
-        attempt, output = self.shadow.now.attempt, self.shadow.now.output
-        self.tell(ModelFailed(*self.shadow.model, fault, jitter))
+            fault, left = replace(fault, retryable=True, retry_after=None, reason=Reason.PROVIDER_UNAVAILABLE), None
+        self.it_fails(fault, jitter, left)
+
+    @precondition(lambda self: self.model_is_called and self.may_be_tried_again and not self.shadow.now.renewed)
+    @rule()
+    def provider_rejects_the_credentials(self) -> None:
+        self.it_fails(failure(Reason.PROVIDER_AUTH_FAILED), 0.5, None)
+        assert self.model_is_called, "no attempt with renewed credentials"
+
+    def it_fails(self, fault: Failure, jitter: float, left: int | None) -> None:
+        assert self.shadow.model is not None
+        renewed = self.shadow.now.renewed
+        expected = expected_after_failure(self.shadow, fault, jitter, left)
+        self.tell(ModelFailed(*self.shadow.model, fault, jitter, remaining_ns=left))
         self.forget_attempt()
-        passing = fault.retryable and fault.reason is not Reason.CONTEXT_OVERFLOW and (fault.retry_after or 0) <= 120
-        again = passing and not output and attempt < self.shadow.bounds.max_attempts
-        assert (self.shadow.waiting is not None) == again, "tried again when it should not, or the other way round"
-        if not again:
+        assert (self.shadow.now.renewed > renewed) == (expected is AfterFailure.RENEW), "renewed when it should not"
+        assert (self.shadow.waiting is not None) == (expected is AfterFailure.WAIT), "waits when it should not"
+        if expected is AfterFailure.END:
             assert self.shadow.finished is not None
             assert self.shadow.finished.outcome.kind is OutcomeKind.ERRORED
 
@@ -335,6 +377,7 @@ class TurnRules(RuleBasedStateMachine):
         stray: list[Fact] = [
             ModelProduced(*pair, (TextChunk(0, "stray"),)),
             ModelEnded(*pair),
+            ModelCalled(*pair, 9),
             ModelFailed(*pair, failure(retryable=True)),
             RetryDue(*pair),
         ]

@@ -78,7 +78,7 @@ def test_open_reasoning_is_closed_as_reasoning_and_leaves_no_message() -> None:
     closing = close(run.log())
     first = closing.events[0].event
     assert isinstance(first, PartFinished)
-    assert first.part.content == Reasoning("Hm")
+    assert first.part.content == Reasoning("Hm", provider="provider")
     assert closing.messages == ()
     assert not finished_of(closing).outcome.partial
 

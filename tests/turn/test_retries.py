@@ -27,7 +27,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.usage import Cost, Usage
+from turnwired.domain.usage import Cost, Usage, UsageSource
 from turnwired.turn.effects import Abandon, CallModel, RunTool, Settle, Wait
 from turnwired.turn.facts import (
     Begin,
@@ -103,7 +103,7 @@ def test_a_fault_after_output_is_not_tried_again(item: TextChunk) -> None:
     [
         failure(Reason.PROVIDER_NETWORK, retryable=False),
         failure(Reason.CONTEXT_OVERFLOW, retryable=True),
-        failure(Reason.PROVIDER_AUTH_FAILED, retryable=True),
+        failure(Reason.PROVIDER_FORBIDDEN, retryable=True),
         failure(Reason.PROVIDER_QUOTA_EXHAUSTED, retryable=True),
     ],
 )
@@ -143,12 +143,12 @@ def test_each_iteration_has_its_own_attempts() -> None:
 
 
 @pytest.mark.requirement("TURN-17")
-def test_delays_double_up_to_the_cap_and_jitter_lengthens_them() -> None:
+def test_delays_double_up_to_the_cap_and_jitter_shortens_them() -> None:
     run = Driven(setup_with(bounds_with(max_attempts=5, retry_initial_delay=1.0, retry_max_delay=3.0)))
     for attempt, jitter in ((2, 0.0), (3, 0.5), (4, 0.9), (5, 0.0)):
         run.failed(BUSY, jitter)
         run.feed(RetryDue(1, attempt))
-    assert [wait.delay_ns for wait in run.every(Wait)] == [1_000_000_000, 2_250_000_000, 3_000_000_000, 3_000_000_000]
+    assert [wait.delay_ns for wait in run.every(Wait)] == [1_000_000_000, 1_750_000_000, 2_325_000_000, 3_000_000_000]
 
 
 @pytest.mark.requirement("TURN-17")
@@ -208,8 +208,7 @@ def test_usage_that_was_told_before_an_answer_broke_off_counts() -> None:
     run = Driven()
     run.produced(UsageReported(Usage(5000)), TextChunk(0, "Par"))
     run.failed(BUSY)
-    assert run.finished.usage == Usage(5000)
-    assert run.finished.usage.output_tokens is None
+    assert run.finished.usage == Usage(5000, 1, source=UsageSource.MIXED), "no exact-looking count of the output"
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------

@@ -61,6 +61,12 @@ class RunView:
         return finished.message if finished is not None and finished.HasField("message") else None
 
     @property
+    def structured_output_json(self) -> str | None:
+        """The JSON text that matches the output format, when one was asked for and the run has ended with it."""
+        finished = self.finished
+        return finished.structured_output_json if finished and finished.HasField("structured_output_json") else None
+
+    @property
     def text(self) -> str:
         """The text of the answer: of the final message, or else of the newest iteration as far as it came."""
         if self.message is not None:

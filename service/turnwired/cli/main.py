@@ -1,4 +1,4 @@
-"""The ``turnwire`` command: serve, run a prompt, list tools, show the policy. Every mistake is one clear line."""
+"""The ``turnwire`` command: serve, run a prompt, list tools, show policy and profiles. A mistake is one clear line."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, Turn
 
 if TYPE_CHECKING:
     from turnwired.config.model import Config
+    from turnwired.domain.model import OutputFormat
     from turnwired.rpc.client import Client
 
 # The processes that we start exec at once, and what gRPC would say about forking is no news to anybody.
@@ -155,14 +156,18 @@ def run(
     agent: AgentOption = "",
     session: Annotated[str | None, typer.Option(help="Session to continue or to begin.")] = None,
     reasoning: Annotated[bool, typer.Option(help="Show the model's reasoning.")] = False,
+    schema: Annotated[
+        Path | None, typer.Option(help="JSON Schema in a file: the answer is a JSON value that matches it.")
+    ] = None,
 ) -> None:
     """Run one turn and show it live. Exit status 0 if it was answered, 1 if it ended otherwise."""
     text = sys.stdin.read() if prompt == "-" else prompt
     if not text.strip():
         raise fail("the prompt is empty")
+    wanted = _output_format(schema)
     _quiet()
     try:
-        answered = run_loop(_run(text, config, server, agent, session, reasoning=reasoning))
+        answered = run_loop(_run(text, config, server, agent, session, wanted, reasoning=reasoning))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except DatabaseInUse as error:
@@ -172,8 +177,29 @@ def run(
     raise typer.Exit(0 if answered else 1)
 
 
+def _output_format(schema: Path | None) -> OutputFormat | None:
+    """The format that a schema file asks for, named after the file."""
+    from turnwired.domain.model import OutputFormat
+
+    if schema is None:
+        return None
+    try:
+        text = schema.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise fail(f"the schema cannot be read: {error}") from None
+    name = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in schema.stem)
+    return OutputFormat(text, name[:64])
+
+
 async def _run(
-    text: str, config: Path | None, server: str | None, agent: str, session: str | None, *, reasoning: bool
+    text: str,
+    config: Path | None,
+    server: str | None,
+    agent: str,
+    session: str | None,
+    wanted: OutputFormat | None,
+    *,
+    reasoning: bool,
 ) -> bool:
     from turnwired.cli.render import RunView
     from turnwired.domain.message import Message, Part, Role, Text
@@ -181,7 +207,13 @@ async def _run(
     from turnwired.domain.run import Caller, TurnSpec
     from turnwired.rpc.client import Client, Rewound
 
-    spec = TurnSpec(Caller(), (Message(Role.USER, (Part("", Text(text)),)),), agent_id=agent, session_id=session)
+    spec = TurnSpec(
+        Caller(),
+        (Message(Role.USER, (Part("", Text(text)),)),),
+        agent_id=agent,
+        session_id=session,
+        output_format=wanted,
+    )
     view = RunView(console, show_reasoning=reasoning)
     async with _address(config, server, stores=True) as address, Client(address) as client:
         try:
@@ -261,6 +293,29 @@ async def _policy(config: Path | None, server: str | None, agent: str) -> None:
 
 
 @app.command()
+def profiles(
+    name: Annotated[str | None, typer.Argument(help="Profile or provider to show whole, as TOML.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """List the provider profiles and what each lacks, or show one as TOML that a configuration can hold."""
+    _quiet()
+    from turnwired.app import profile_summaries, profile_text
+    from turnwired.cli.tables import profile_table
+
+    try:
+        loaded = _configuration(config, os.environ)
+        if name is None:
+            console.print(profile_table(profile_summaries(loaded, os.environ)))
+            return
+        text = profile_text(loaded, name)
+    except ConfigError as error:
+        raise fail(error) from None
+    if text is None:
+        raise fail(f"there is no profile {name!r}; turnwire profiles lists them")
+    console.print(text, end="", markup=False, soft_wrap=True)
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     console.print(__version__)
@@ -272,9 +327,10 @@ def _quiet() -> None:
 
 def _configuration(path: Path | None, environ: Mapping[str, str]) -> Config:
     """The configuration, whose Python tools may stand in modules beside its file. Installed packages come first."""
+    from turnwired.app import offered_models
     from turnwired.config.load import load_config
 
-    config = load_config(path, environ)
+    config = load_config(path, environ, offered=offered_models())
     directory = str(Path(config.source).resolve().parent)
     if config.tools.python and directory not in sys.path:
         sys.path.append(directory)

@@ -13,6 +13,7 @@ from rich.text import Text
 from turnwired.domain.event import (
     Event,
     IterationRetryScheduled,
+    PartFinished,
     ReasoningDelta,
     RunFinished,
     RunStarted,
@@ -22,7 +23,7 @@ from turnwired.domain.event import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from turnwired.domain.message import Data, Part, ToolResult, ToolResultStatus
+from turnwired.domain.message import Blob, Data, Part, ToolResult, ToolResultStatus
 from turnwired.domain.message import Text as TextContent
 from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.usage import Cost, Usage
@@ -55,9 +56,10 @@ class RunView:
                 self._line(Text(f"run {event.run_id}  {event.model.provider}/{event.model.model}{tools}", style="dim"))
             case TextDelta():
                 self._write(event.text)
-            case ReasoningDelta():
-                if self._show_reasoning:
-                    self._write(event.text, style="dim italic")
+            case ReasoningDelta() if self._show_reasoning:
+                self._write(event.text, style="dim italic")
+            case PartFinished():
+                self._part(event.part)
             case ToolCallStarted():
                 self._names[event.call_id] = event.tool.routed_name if event.tool else event.requested_name
             case ToolCallArgumentsFinished():
@@ -74,6 +76,12 @@ class RunView:
                 self._ended(event)
             case _:
                 pass
+
+    def _part(self, part: Part) -> None:
+        """Text was shown as it came; a file can only be named."""
+        if isinstance(part.content, Blob):
+            kind, size = seen(part.content.media_type), len(part.content.data)
+            self._line(Text(f"file  {kind}, {size:,} bytes", style="dim"))
 
     def rewound(self) -> None:
         """What was shown last had not been stored when the server was lost, and counts no more."""
@@ -146,6 +154,8 @@ class RunView:
             self._console.print()
             self._mid_line = False
         self.outcome = event.outcome.kind
+        if event.structured_output_json is not None:
+            self._line(Text(f"structured output  {seen(event.structured_output_json)}"))
         good = event.outcome.kind is OutcomeKind.ANSWERED
         line = Text(event.outcome.kind.value, style="bold green" if good else "bold red")
         line.append(

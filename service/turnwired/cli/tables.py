@@ -1,8 +1,9 @@
-"""Tables of tools and policy values for a terminal."""
+"""Tables of tools, policy values and profiles for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from rich.table import Table
 from rich.text import Text
@@ -53,6 +54,34 @@ def policy_table(effective: EffectivePolicy) -> Table:
             cut = f" (asked for {source.requested_json})" if source.requested_json else ""
             cells = (path, value or "(none)", source.layer.value.lower(), f"{source.layer_ref}{cut}")
             table.add_row(*map(Text, cells))
+    return table
+
+
+class ProfileLine(Protocol):
+    """What the table of profiles shows of one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def wire(self) -> str: ...
+    @property
+    def base_url(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def problem(self) -> str: ...
+    @property
+    def configured(self) -> bool: ...
+
+
+def profile_table(profiles: Sequence[ProfileLine]) -> Table:
+    """Name, wire, base URL, where the key belongs, and whether calls can be made; ``*`` marks configured providers."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("profile", "wire", "base URL", "key", "ready"):
+        table.add_column(column, overflow="fold")
+    for item in profiles:
+        name = f"{item.name} *" if item.configured else item.name
+        table.add_row(*map(Text, (name, item.wire, item.base_url, item.key or "(none)", item.problem or "yes")))
     return table
 
 

@@ -10,12 +10,13 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from turnwired.config.model import LOCATED, Config, key_paths
+from turnwired.config.model import LOCATED, NO_SECRETS, SECRET_KEYS, Config, key_paths
 from turnwired.domain.errors import ConfigError
 
 CONFIG_VARIABLE = "TURNWIRE_CONFIG"
@@ -26,18 +27,23 @@ LOCAL_DEFAULT_MODEL = "smollm2-135m-instruct"
 _PREFIX = "TURNWIRE_"
 _NESTED = "__"
 _MAX_BYTES = 1024 * 1024
-_SECRET_KEYS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "authorization"})
 _NOT_KEYS = frozenset({"source"})
 
 _Table = dict[str, object]
 _Path = tuple[str, ...]
 
 
-def load_config(path: Path | None, environ: Mapping[str, str], directory: Path | None = None) -> Config:
+def load_config(
+    path: Path | None,
+    environ: Mapping[str, str],
+    directory: Path | None = None,
+    offered: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Config:
     """The configuration in force.
 
     ``path`` is the file given on the command line; else TURNWIRE_CONFIG names it; else ``turnwire.toml`` in
-    ``directory`` (the working directory) is read if it exists. Raises ConfigError.
+    ``directory`` (the working directory) is read if it exists. ``offered``: models of the profiles that come with this
+    release, for providers that name none. Raises ConfigError.
     """
     file = _find(path, environ, directory or Path())
     name = str(file) if file is not None else "configuration"
@@ -46,6 +52,7 @@ def load_config(path: Path | None, environ: Mapping[str, str], directory: Path |
         raise ConfigError(f"{name}: {min(_NOT_KEYS & data.keys())}: unknown key")
     variables = _apply_environment(data, environ)
     variables |= _fill_defaults(data, environ)
+    _fill_models(data, offered)
     try:
         return Config.model_validate({**data, "source": name if file is not None else "built-in"})
     except ValidationError as error:
@@ -115,7 +122,9 @@ def _key(table: Mapping[str, object], word: str, *, keep_case: bool) -> str:
 def _value(text: str, path: _Path) -> object:
     """A variable's value: lists, tables and policy values as in TOML, all else as text that its field reads."""
     is_policy = path[0] in ("policy", "ceiling") or (path[0] == "agents" and "policy" in path[2:])
-    if not text.lstrip().startswith(("[", "{")) and not is_policy:
+    # Fields of a profile are read as they are written, where a section reads words such as true for itself.
+    is_word = path[0] in ("profiles", "providers") and text.strip() in ("true", "false")
+    if not text.lstrip().startswith(("[", "{")) and not is_policy and not is_word:
         return text
     try:
         read = tomllib.loads(f"value = {text}")
@@ -148,6 +157,34 @@ def _fill_defaults(data: _Table, environ: Mapping[str, str]) -> dict[_Path, str]
     return {("providers", "openai", "base_url"): "OPENAI_BASE_URL"}
 
 
+def _fill_models(data: _Table, offered: Mapping[str, Sequence[str]]) -> None:
+    """The models of its profile for each provider that names none. What has the wrong shape is left for validation."""
+    profiles = data.get("profiles")
+    providers = data.get("providers")
+    for name, provider in cast(_Table, providers).items() if isinstance(providers, dict) else ():
+        if isinstance(provider, dict) and "models" not in provider:
+            table = cast(_Table, provider)
+            rows = cast(_Table, profiles) if isinstance(profiles, dict) else {}
+            models = _models_of(table.get("profile", name), rows, offered)
+            if models:
+                table["models"] = list(models)
+
+
+def _models_of(profile: object, rows: _Table, offered: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    for _ in range(len(rows) + 1):  # profiles that build on each other in a circle are refused elsewhere
+        row = rows.get(profile) if isinstance(profile, str) else None
+        if not isinstance(row, dict):
+            break
+        models = cast(_Table, row).get("models")
+        if isinstance(models, list):
+            return [model for model in cast(list[object], models) if isinstance(model, str)]
+        parent = cast(_Table, row).get("extends", profile)
+        if parent == profile:
+            break
+        profile = parent
+    return offered.get(profile, ()) if isinstance(profile, str) else ()
+
+
 def _line(errors: Sequence[ErrorDetails], name: str, variables: Mapping[_Path, str]) -> str:
     """The first error as one line, with the number of others."""
     first = errors[0]
@@ -166,11 +203,8 @@ def _line(errors: Sequence[ErrorDetails], name: str, variables: Mapping[_Path, s
 
 def _sentence(error: ErrorDetails, path: _Path) -> str:
     match error["type"]:
-        case "extra_forbidden" if path[-1].lower().replace("-", "_") in _SECRET_KEYS:
-            return (
-                "a secret does not belong in the configuration; set api_key_env to the name of an environment"
-                " variable, or api_key_file to the path of a file that holds it"
-            )
+        case "extra_forbidden" if path[-1].lower().replace("-", "_") in SECRET_KEYS:
+            return NO_SECRETS
         case "extra_forbidden":
             return f"unknown key{_suggestion(path)}"
         case "missing":

@@ -25,8 +25,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from turnwired.domain.model import GenerationOptions, Thinking, ThinkingMode
 from turnwired.domain.policy import Policy
 from turnwired.policy.leaves import policy_of
+from turnwired.policy.options import option_violations
 from turnwired.policy.validate import PolicyViolation, ceiling_violations, read_policy, violations
 
 LOCATED = "located"
@@ -34,6 +36,14 @@ LOCATED = "located"
 
 MEMORY = "memory"
 """The value of ``store.path`` that keeps everything in memory."""
+
+SECRET_KEYS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "authorization"})
+"""Keys that people try to write a secret into."""
+
+NO_SECRETS = (
+    "a secret does not belong in the configuration; set api_key_env to the name of an environment"
+    " variable, or api_key_file to the path of a file that holds it"
+)
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -185,8 +195,11 @@ class ProviderConfig(_Section):
     """One model provider. ``profile`` None is the provider's own name; the first of ``models`` is its default.
 
     The key is read from a variable or a file when it is needed and is nowhere in here. ``list_prices``: the public
-    list of prices counts for models that ``prices`` does not name.
+    list of prices counts for models that ``prices`` does not name. Every other key is a field of the profile, which the
+    providers know and check: see ``profile_fields``.
     """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     profile: Id | None = None
     base_url: str | None = None
@@ -213,8 +226,19 @@ class ProviderConfig(_Section):
             raise ValueError("takes the name of an environment variable, not the key itself")
         return value
 
+    @property
+    def profile_fields(self) -> Mapping[str, object]:
+        """Fields of the profile that this provider has in another way, as they were written."""
+        return self.model_extra or {}
+
     @model_validator(mode="after")
     def _check_key(self) -> ProviderConfig:
+        for key in self.profile_fields:
+            if key.lower().replace("-", "_") in SECRET_KEYS:
+                raise located(key, NO_SECRETS)
+        for own, field_name in (("api_key_env", "key_env"), ("api_key_file", "key_file")):
+            if field_name in self.profile_fields:
+                raise located(field_name, f"is called {own} here")
         if self.api_key_env is not None and self.api_key_file is not None:
             raise located("api_key_file", "the key comes from api_key_env already; set one of the two")
         return self
@@ -225,6 +249,39 @@ class ToolSelectionConfig(_Section):
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+
+
+class ThinkingConfig(_Section):
+    """Whether the model reasons before it answers. ``budget_tokens`` only with ``enabled``."""
+
+    mode: Literal["adaptive", "enabled", "disabled"] | None = None
+    budget_tokens: int | None = None
+
+
+class OptionsConfig(_Section):
+    """How an agent's model generates. What is not set is the provider's default."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop_sequences: tuple[str, ...] = ()
+    thinking: ThinkingConfig = Field(default_factory=ThinkingConfig)
+
+    @property
+    def options(self) -> GenerationOptions:
+        """The same in the words of the domain."""
+        mode = ThinkingMode.UNSPECIFIED if self.thinking.mode is None else ThinkingMode(self.thinking.mode.upper())
+        plain = self.model_dump(exclude={"thinking"})
+        return GenerationOptions(**plain, thinking=Thinking(mode, self.thinking.budget_tokens))
+
+    @model_validator(mode="after")
+    def _check_ranges(self) -> OptionsConfig:
+        for violation in option_violations(self.options, ""):
+            raise located(violation.field.removeprefix("."), violation.description)
+        return self
 
 
 def _one_block(value: object) -> object:
@@ -238,6 +295,7 @@ class AgentConfig(_Section):
     model: str | None = None
     policy: PolicySection = Field(default_factory=Policy)
     tools: ToolSelectionConfig = Field(default_factory=ToolSelectionConfig)
+    options: OptionsConfig = Field(default_factory=OptionsConfig)
     description: str = ""
 
     @field_validator("model")
@@ -272,11 +330,12 @@ class HooksConfig(_Section):
 
 
 class Config(_Section):
-    """The whole configuration. ``mcp_servers`` is plain data: the MCP adapter owns its shape."""
+    """The whole configuration. ``profiles`` and ``mcp_servers`` are plain data: the adapters own their shape."""
 
     server: ServerConfig = Field(default_factory=ServerConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
     telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig)
+    profiles: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     providers: Mapping[Id, ProviderConfig]
     agents: Mapping[Id, AgentConfig]
     tools: ToolsConfig = Field(default_factory=ToolsConfig)
@@ -294,10 +353,14 @@ class Config(_Section):
             path = f"agents.{agent_id}.model"
             provider = (agent.model or "").partition("/")[0]
             if agent.model is None and self.default_model() is None:
-                raise located(path, "is required, because no provider names its models")
+                raise located(path, f"is required, because no provider names its models; {self._where_to_name_them()}")
             if agent.model is not None and provider not in self.providers:
                 raise located(path, f'there is no provider "{provider}"; configured: {known}')
         return self
+
+    def _where_to_name_them(self) -> str:
+        name = next(iter(self.providers), "NAME")
+        return f'add models = ["..."] to providers.{name}'
 
     def default_model(self) -> str | None:
         """``provider/model`` of agents that name none: the first model of the first provider that has any."""

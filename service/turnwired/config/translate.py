@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 
 from turnwired.config.model import Config, PriceConfig
-from turnwired.domain.model import ModelSelection
+from turnwired.domain.model import GenerationOptions, ModelSelection
 from turnwired.domain.policy import Policy, PolicyLayer
 from turnwired.domain.run import Agent
 from turnwired.domain.tool import ToolSelection
@@ -20,7 +22,7 @@ def agents_of(config: Config) -> dict[str, Agent]:
         agent_id: Agent(
             agent_id=agent_id,
             instructions=agent.instructions,
-            model=_selection(agent.model or default),
+            model=_with_options(_selection(agent.model or default), agent.options.options),
             policy=agent.policy,
             tools=ToolSelection(agent.tools.include, agent.tools.exclude),
             description=agent.description,
@@ -49,19 +51,15 @@ def ceiling_of(config: Config) -> Layer | None:
     return Layer(PolicyLayer.SAFETY_CEILING, f"{config.source} [ceiling]", config.ceiling)
 
 
-def rate_card_of(config: Config) -> RateCard:
-    """Configured prices of all providers, and which providers the public list may price."""
+def rate_card_of(config: Config, listed: Mapping[str, ListedProvider]) -> RateCard:
+    """Configured prices of all providers. ``listed``: how the public list knows them, where it may price them."""
     rates = {
         (name, model): _rate(price)
         for name, provider in config.providers.items()
         for model, price in provider.prices.items()
     }
-    listed = {
-        name: ListedProvider(provider.profile or name, provider.base_url)
-        for name, provider in config.providers.items()
-        if provider.list_prices
-    }
-    return RateCard(rates, listed, config.source)
+    allowed = {name: known for name, known in listed.items() if config.providers[name].list_prices}
+    return RateCard(rates, allowed, config.source)
 
 
 def _selection(text: str | None) -> ModelSelection | None:
@@ -69,6 +67,10 @@ def _selection(text: str | None) -> ModelSelection | None:
         return None
     provider, _, model = text.partition("/")
     return ModelSelection(provider, model)
+
+
+def _with_options(selection: ModelSelection | None, options: GenerationOptions) -> ModelSelection | None:
+    return None if selection is None else replace(selection, options=options)
 
 
 def _rate(price: PriceConfig) -> Rate:

@@ -119,7 +119,10 @@ Content = Text | Reasoning | ToolCall | ToolResult | AttachmentRef | Blob | Reso
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of content. ``part_id`` is unique in its run and the same in deltas and in the finished part."""
+    """A piece of content. ``part_id`` is unique in its run and the same in deltas and in the finished part.
+
+    The id ``{id}.{n}`` is of the n-th part, from 1, that is attached to the part or call ``id`` and stands behind it.
+    """
 
     part_id: str
     content: Content

@@ -46,6 +46,26 @@ class OutputFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputProblem:
+    """What is wrong with a structured answer.
+
+    ``words`` say where and what, without values, but may hold names that the model chose; ``rule`` is the path of the
+    broken rule in the schema, empty when there is no value to look at.
+    """
+
+    words: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedOutput:
+    """A structured answer held against its schema: the JSON text of the value that counts, or what is wrong."""
+
+    json: str | None
+    problems: tuple[OutputProblem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSelection:
     """A model of a configured provider. ``provider_options_json`` is a JSON object the contract does not know."""
 

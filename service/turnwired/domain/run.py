@@ -43,7 +43,10 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class TurnSpec:
-    """What a caller asks for, checked and translated. ``request_id`` empty: not idempotent."""
+    """What a caller asks for, checked and translated. ``request_id`` empty: not idempotent.
+
+    ``caller_timeout``: seconds after which the caller gives up and the run ends with its call; None: it does not.
+    """
 
     caller: Caller
     input: tuple[Message, ...]
@@ -58,6 +61,7 @@ class TurnSpec:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent_run_id: str | None = None
     on_disconnect: OnDisconnect | None = None
+    caller_timeout: float | None = None
     digest: bytes = b""  # of the request's content: tells a repeated request_id from a reused one
 
 

@@ -38,6 +38,15 @@ class Cost:
     complete: bool = True
 
 
+BYTES_PER_TOKEN = 4
+"""Of UTF-8, roughly, in the languages and data formats that models are used for."""
+
+
+def estimated_tokens(size: int) -> int:
+    """A rough count of the tokens of ``size`` bytes, where nobody counts better."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
 def _add(a: int | None, b: int | None) -> int | None:
     if a is None:
         return b

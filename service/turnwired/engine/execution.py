@@ -24,17 +24,20 @@ from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.generation import ReasoningChunk, ResponseIdentified, TextChunk, ToolArgumentsChunk
+from turnwired.domain.generation import ResponseIdentified
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import IterationTrace, RunTrace
-from turnwired.domain.usage import Usage, sum_cost, sum_usage
+from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
+from turnwired.engine import measure
 from turnwired.engine.log import RunLog, now_ns, visibility_of
+from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
+from turnwired.engine.request import without_tools
 from turnwired.engine.stored import stored_messages
-from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
+from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import Abandon, CallModel, Effect, Emitted, ResolveTool, RunTool, Settle, Step, Wait
@@ -43,6 +46,7 @@ from turnwired.turn.facts import (
     DeadlineReached,
     DriverFailed,
     Fact,
+    ModelCalled,
     ModelEnded,
     ModelFailed,
     ModelProduced,
@@ -54,7 +58,7 @@ from turnwired.turn.facts import (
     ToolResultLate,
 )
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.trace import bounded, trace_of
+from turnwired.turn.trace import bounded, bounded_beside, trace_of
 
 logger = logging.getLogger(__name__)
 
@@ -65,9 +69,6 @@ MODEL = "model"
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
-MAX_ANSWER_CHARACTERS = 3 << 20
-"""Most that one answer of a model may say, several times what the largest models can. A provider that goes on without
-an end would fill the memory, and every event has to fit into a message of gRPC (4 MiB by default)."""
 PROGRESS_NS = 50_000_000
 """Least time between two progress events of one call."""
 UNWIND_SECONDS = 2.0
@@ -126,6 +127,15 @@ class Execution:
 
     async def _feed(self, fact: Fact) -> None:
         self.feed(fact)
+
+    def _remaining_ns(self) -> int | None:
+        """Until the run is over by its own limit or by the deadline of a caller whom it ends with."""
+        ends: list[float] = []
+        if self._deadline is not None:
+            ends.append((self._deadline.when() - asyncio.get_running_loop().time()) * 1e9)
+        if (patience := self._prepared.spec.caller_timeout) is not None:
+            ends.append(self._run.create_time_ns + patience * 1e9 - now_ns())
+        return int(min(ends)) if ends else None
 
     @property
     def run_state(self) -> Run:
@@ -196,7 +206,8 @@ class Execution:
                 if event.message is not None:
                     event = replace(event, message=replace(event.message, create_time_ns=time_ns))
                 if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
-                    event = replace(event, trace=bounded(trace_of(self._milestones)))
+                    trace = bounded_beside(trace_of(self._milestones), event.message, event.structured_output_json)
+                    event = replace(event, trace=trace)
                 self._settled = replace(
                     self._run,
                     state=RunState.SETTLED,
@@ -280,6 +291,7 @@ class Execution:
         failure: Failure | None = None
         try:
             provider, request = self._request(effect)
+            self.feed(ModelCalled(iteration, attempt, estimated_tokens(request_size(request))))
             async with aclosing(provider.generate(request)) as batches:
                 async for items in batches:
                     reads += 1
@@ -287,14 +299,11 @@ class Execution:
                         first = time.monotonic_ns() - started
                         telemetry.output_began(iteration)
                     for item in items:
-                        if isinstance(item, TextChunk | ReasoningChunk):
-                            said += len(item.text)
-                        elif isinstance(item, ToolArgumentsChunk):
-                            said += len(item.fragment)
-                        elif isinstance(item, ResponseIdentified):
+                        said += characters(item)
+                        if isinstance(item, ResponseIdentified):
                             telemetry.response_identified(iteration, item.response_id, item.model)
-                    if said > MAX_ANSWER_CHARACTERS:
-                        raise ProviderError(_too_long())
+                    if said > measure.MAX_ANSWER_CHARACTERS:
+                        raise ProviderError(too_long())
                     self.feed(ModelProduced(iteration, attempt, tuple(items)))
                     if self._log.backlogged:
                         await self._log.drained()
@@ -304,38 +313,32 @@ class Execution:
             failure = Failure(FailurePhase.MODEL, Reason.PROVIDER_REJECTED, error.message, iteration=iteration)
         telemetry.output_chunks(iteration, reads)
         took = time.monotonic_ns() - started
+        jitter, remaining = self._wiring.random(), self._remaining_ns()
         if failure is None:
-            self.feed(ModelEnded(iteration, attempt, took, first))
+            self.feed(ModelEnded(iteration, attempt, took, first, jitter, remaining))
         else:
-            self.feed(ModelFailed(iteration, attempt, failure, self._wiring.random(), took, first))
+            self.feed(ModelFailed(iteration, attempt, failure, jitter, took, first, remaining))
 
     def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
         prepared = self._prepared
         assert prepared.provider is not None, "a prepared run has a provider"
         assert prepared.prompt is not None, "a prepared run has a prompt"
-        prompt, bounds = prepared.prompt, prepared.bounds
+        prompt = prepared.prompt
         prompt.extend(effect.append)
-        offer = effect.offer_tools and bool(prompt.offered)
-        return prepared.provider, ModelRequest(
-            model=self._run.model.model if self._run.model is not None else "",
+        request = replace(
+            prepared.request,
             system=prompt.system,
             messages=prompt.messages(),
-            tools=prompt.tools if offer else b"",
-            # A forced choice holds for the first iteration only: later it would never let the model answer.
-            tool_choice=prepared.spec.tools.choice if effect.iteration == 1 else ToolChoice(),
-            offered=prompt.offered if offer else (),
-            parallel_tool_calls=False if bounds.max_parallel_calls == 1 else None,
+            tools=prompt.tools,
+            offered=prompt.offered,
             max_output_tokens=effect.max_output_tokens,
-            reasoning_effort=bounds.reasoning_effort,
-            provider_options=prepared.provider_options,
+            renew_credentials=effect.renew_credentials,
             headers=prepared.telemetry.headers_for_model(effect.iteration),
-            limits=CallLimits(
-                total=bounds.iteration_timeout,
-                first_event=bounds.first_event_timeout,
-                idle=bounds.stream_idle_timeout,
-                thinking_idle=bounds.thinking_idle_timeout,
-            ),
         )
+        if effect.iteration > 1:
+            # A forced choice holds for the first iteration only: later it would never let the model answer.
+            request = replace(request, tool_choice=ToolChoice())
+        return prepared.provider, request if effect.offer_tools else without_tools(prepared.provider, request)
 
     async def _run_tool(self, effect: RunTool) -> None:
         call_id = effect.call_id
@@ -392,15 +395,6 @@ class Execution:
                 tuple(hook.name for hook in self._wiring.hooks),
             )
         )
-
-
-def _too_long() -> Failure:
-    return Failure(
-        FailurePhase.MODEL,
-        Reason.PROVIDER_PROTOCOL_ERROR,
-        f"The provider's answer does not end: it has more than {MAX_ANSWER_CHARACTERS} characters. What it said until "
-        "then is kept; set output.max_output_tokens if the provider keeps to it.",
-    )
 
 
 def _running(work: anyio.TaskHandle[None]) -> bool:

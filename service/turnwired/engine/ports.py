@@ -16,9 +16,14 @@ from turnwired.providers.port import ModelProvider
 from turnwired.store.port import Store
 from turnwired.telemetry.port import Telemetry
 from turnwired.tools.port import ToolRegistry
+from turnwired.turn.setup import OutputCheck
 
 PriceOf = Callable[[ModelSelection], Awaitable[Callable[[Usage, int], Cost | None]]]
 """Finds the price of a model; what it gives is pure."""
+
+
+CompileOutput = Callable[[str], OutputCheck | str]
+"""The check of answers for a JSON Schema, or in words why it cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +50,6 @@ class Wiring:
     store: Store
     telemetry: Telemetry
     price_of: PriceOf
+    compile_output: CompileOutput
     hooks: tuple[Hook, ...] = ()
     random: Callable[[], float] = random.random

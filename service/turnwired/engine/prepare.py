@@ -6,7 +6,6 @@ PREPARATION, so that a run that was accepted always settles.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,18 +25,19 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Notice
-from turnwired.domain.policy import NO_POLICY, EffectivePolicy, Policy, PolicyLayer
+from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, OutputPolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.agents import AgentBook
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
+from turnwired.engine.request import base_request, output_check, require_supported, selected
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
-from turnwired.providers.port import CallLimits, ModelProvider, ModelRequest
+from turnwired.providers.port import CallLimits, ModelLimits, ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunInfo
 from turnwired.tools.port import ToolView
-from turnwired.turn.setup import TurnSetup
+from turnwired.turn.setup import OutputCheck, TurnSetup
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,9 @@ class Resolved:
     input: tuple[bytes, ...]
     """The input as the provider takes it. Encoded before the run exists: what cannot be sent must not enter a session,
     where every later turn would meet it again."""
+    request: ModelRequest
+    """What the model calls of the run have in common."""
+    check_output: OutputCheck | None
 
 
 class Preparer:
@@ -71,25 +74,31 @@ class Preparer:
         self._wiring = wiring
         self.agents = AgentBook(wiring.agents, wiring.store, wiring.config.default_agent)
         self._encoded = EncodedMessages()
-        self._plain_policies: dict[tuple[str, int], EffectivePolicy] = {}
+        self._plain_policies: dict[tuple[str, int, ModelLimits], EffectivePolicy] = {}
         self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
 
     def agent(self, agent_id: str) -> Agent:
         """The agent, or the default one. Raises NotFound."""
         return self.agents.find(agent_id)
 
-    def policy(self, agent: Agent, run: Policy) -> EffectivePolicy:
-        """The policy of a run. Raises InvalidRequest for what breaks a rule or is not enforced."""
+    def check(self, agent: Agent) -> None:
+        """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
+        model, provider = self.model(agent, agent.model, "agent.model")
+        self._merged(agent, provider.limits(model.model), Policy())
+
+    def policy(self, agent: Agent, limits: ModelLimits, run: Policy) -> EffectivePolicy:
+        """The policy of a run with a model of these limits. Raises InvalidRequest for what is not enforced."""
         if run is not NO_POLICY and run != NO_POLICY:
-            return self._merged(agent, run)
-        # Merging some fifty leaves costs as much as a short turn; most runs override none of them.
-        key = (agent.agent_id, agent.revision)
+            return self._merged(agent, limits, run)
+        # Merging some fifty leaves costs as much as a short turn; most runs override none of them. The limits stand for
+        # the model: there are as many as rows in the profiles, while callers name models as they like.
+        key = (agent.agent_id, agent.revision, limits)
         policy = self._plain_policies.get(key)
         if policy is None:
             if len(self._plain_policies) >= MOST_PLAIN_POLICIES:  # old revisions of agents that change
                 self._plain_policies.clear()
                 self._plain_bounds.clear()
-            policy = self._plain_policies[key] = self._merged(agent, run)
+            policy = self._plain_policies[key] = self._merged(agent, limits, run)
             self._plain_bounds[id(policy)] = policy, bounds_of(policy)
         return policy
 
@@ -97,7 +106,7 @@ class Preparer:
         kept = self._plain_bounds.get(id(policy))
         return kept[1] if kept is not None and kept[0] is policy else bounds_of(policy)
 
-    def _merged(self, agent: Agent, run: Policy) -> EffectivePolicy:
+    def _merged(self, agent: Agent, limits: ModelLimits, run: Policy) -> EffectivePolicy:
         config = self._wiring.config
         return merge(
             [
@@ -106,6 +115,7 @@ class Preparer:
                 Layer(PolicyLayer.RUN, "", run),
             ],
             config.ceiling,
+            _native(limits),
         )
 
     def model(self, agent: Agent, asked: ModelSelection | None, path: str) -> tuple[ModelSelection, ModelProvider]:
@@ -114,15 +124,7 @@ class Preparer:
         Raises InvalidRequest for a provider that is not configured.
         """
         default = agent.model or self._wiring.default_model
-        model = (
-            default
-            if asked is None
-            else replace(
-                asked,
-                provider=asked.provider or default.provider,
-                model=asked.model or (default.model if asked.provider in ("", default.provider) else ""),
-            )
-        )
+        model = selected(asked, default)
         provider = self._wiring.providers.get(model.provider)
         if provider is None:
             known = ", ".join(sorted(self._wiring.providers))
@@ -137,7 +139,11 @@ class Preparer:
         agent = self.agent(spec.agent_id)
         model, provider = self.model(agent, spec.model, "turn.model")
         tools = selection(agent, spec.tools)
-        return Resolved(spec, agent, model, provider, self.policy(agent, spec.policy), tools, _encoded(provider, spec))
+        policy = self.policy(agent, provider.limits(model.model), spec.policy)
+        check = output_check(spec, self._wiring.compile_output)
+        request = base_request(spec, agent, model, self._bounds(policy), tools.choice)
+        require_supported(provider, request, spec, agent)
+        return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check)
 
     async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:
         """The tools that a run with this selection sees."""
@@ -161,6 +167,7 @@ class Preparer:
                 server_port=info.server_port,
                 tools=tuple(view.tools) if view is not None else (),
                 labels=spec.labels,
+                structured=spec.output_format is not None,
                 parent_headers=parent_headers,
             )
         )
@@ -181,6 +188,7 @@ class Preparer:
             include_trace=spec.include_trace,
             notices=_notices(view),
             price=await self._wiring.price_of(resolved.model),
+            check_output=resolved.check_output,
         )
         prepared = Prepared(
             spec=replace(spec, tools=resolved.tools),
@@ -189,9 +197,9 @@ class Preparer:
             view=view,
             provider=resolved.provider,
             prompt=prompt,
+            request=resolved.request,
             telemetry=telemetry,
             failure=failure,
-            provider_options=_options(resolved.model),
         )
         return prepared, setup
 
@@ -203,15 +211,12 @@ class Preparer:
             if failure.reason is Reason.STORE_UNAVAILABLE:
                 raise Unavailable(failure.reason, failure.message)
             raise Conflict(failure.reason, failure.message)
-        bounds = self._bounds(resolved.policy)
-        return ModelRequest(
-            model=resolved.model.model,
+        return replace(
+            resolved.request,
             system=prompt.system,
             messages=prompt.messages(),
             tools=prompt.tools,
             offered=prompt.offered,
-            tool_choice=resolved.tools.choice,
-            max_output_tokens=bounds.max_output_tokens,
             limits=CallLimits(total=COUNT_SECONDS),
         )
 
@@ -262,6 +267,15 @@ class Preparer:
         prompt.extend_encoded(pieces)
 
 
+def _native(limits: ModelLimits) -> Layer:
+    """The provider's layer of policy: what its model takes and gives by itself."""
+    policy = Policy(
+        context=ContextPolicy(max_history_tokens=limits.context_tokens),
+        output=OutputPolicy(max_output_tokens=limits.output_tokens),
+    )
+    return Layer(PolicyLayer.PROVIDER_NATIVE, limits.source, policy)
+
+
 def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
     """The agent's selection narrowed by the request's: a run never sees a tool that its agent does not allow."""
     unset = ToolChoice()
@@ -302,8 +316,3 @@ def _notices(view: ToolView | None) -> tuple[Notice, ...]:
     return tuple(
         Notice(failure.reason, failure.message, {"origin": failure.origin}) for failure in view.failures[:MOST_NOTICES]
     )
-
-
-def _options(model: ModelSelection) -> Mapping[str, object]:
-    options: object = json.loads(model.provider_options_json) if model.provider_options_json else {}
-    return options if isinstance(options, dict) else {}  # the request was checked: it is an object

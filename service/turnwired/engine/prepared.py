@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from turnwired.context.prompt import Prompt
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, TurnSpec
 from turnwired.policy.bounds import Bounds
-from turnwired.providers.port import ModelProvider
+from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunTelemetry
 from turnwired.tools.port import ToolView
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a run needs beside its machine. ``provider`` is None when preparation failed with ``failure``."""
+    """What a run needs beside its machine. ``provider`` is None when preparation failed with ``failure``.
+
+    ``request`` is what its model calls have in common.
+    """
 
     spec: TurnSpec
     run: Run
@@ -24,6 +26,6 @@ class Prepared:
     view: ToolView | None
     provider: ModelProvider | None
     prompt: Prompt | None
+    request: ModelRequest
     telemetry: RunTelemetry
     failure: Failure | None = None
-    provider_options: Mapping[str, object] = field(default_factory=dict[str, object])

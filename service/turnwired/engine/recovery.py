@@ -21,7 +21,7 @@ from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.stored import stored_messages
 from turnwired.store.port import Settlement, Store, StoredRun
 from turnwired.turn.recovery import closing_step
-from turnwired.turn.trace import TraceFold, bounded
+from turnwired.turn.trace import TraceFold, bounded_beside
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure, hooks
         event = emitted.event
         if isinstance(event, RunFinished):
             message = event.message if event.message is None else replace(event.message, create_time_ns=now)
-            event = finished = replace(event, message=message, trace=bounded(fold.trace()))
+            event = finished = replace(event, message=message, trace=bounded_beside(fold.trace(), message))
         log.append(emitted.iteration, event, now)
         fold.add(LoggedEvent(log.last, now, emitted.iteration, event))
     assert finished is not None, "the closing events of a run end with RunFinished"

@@ -400,15 +400,13 @@ class Engine:
 
     def check_agent(self, agent: Agent) -> None:
         """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
-        if agent.model is not None:
-            self._preparer.model(agent, agent.model, "agent.model")
-        self._preparer.policy(replace(agent, revision=0), Policy())
+        self._preparer.check(agent)
 
     def resolve_policy(self, agent_id: str, model: ModelSelection | None, policy: Policy) -> EffectivePolicy:
         """The policy that a run would get. Raises NotFound or InvalidRequest."""
         agent = self._preparer.agent(agent_id)
-        self._preparer.model(agent, model, "model")
-        return self._preparer.policy(agent, policy)
+        selected, provider = self._preparer.model(agent, model, "model")
+        return self._preparer.policy(agent, provider.limits(selected.model), policy)
 
     async def count_tokens(self, spec: TurnSpec) -> tuple[TokenCount, ModelLimits, ModelSelection]:
         """Input tokens of the first model call of a turn, what the model takes, and the model. Raises RequestError."""
@@ -416,6 +414,11 @@ class Engine:
         request = await self._preparer.first_request(resolved)
         model = resolved.model
         return await resolved.provider.count_tokens(request), resolved.provider.limits(model.model), model
+
+    def limits(self, provider: str, model: str) -> ModelLimits:
+        """What is known of a model."""
+        found = self._wiring.providers.get(provider)
+        return ModelLimits() if found is None else found.limits(model)
 
     def providers(self) -> Sequence[ProviderInfo]:
         """What may be shown of the configured providers."""

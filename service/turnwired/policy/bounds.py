@@ -10,15 +10,20 @@ from turnwired.domain.policy import (
     DurationLimit,
     EffectivePolicy,
     LimitMode,
+    PolicyLayer,
     ToolErrorMode,
 )
+
+_OUTPUT = "output.max_output_tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Caps of one run, each a number or None (unbounded or left to the provider). Seconds, bytes, tokens, counts.
 
-    Made by ``bounds_of(effective_policy)``; the loop bounds are always numbers.
+    Made by ``bounds_of(effective_policy)``; the loop bounds are always numbers. ``max_output_tokens`` is what has to be
+    told to the provider: a limit that the model has by itself is not. Servers would count it as output to come, against
+    the context, the credit or the rate limit. A wire that cannot do without a number takes the profile's.
     """
 
     max_steps: int
@@ -52,7 +57,9 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
         argument_validation=policy.tool.argument_validation,
         error_mode=policy.tool.error_mode,
         max_result_bytes=_open_count("tool.max_result_bytes", policy.tool.max_result_bytes),
-        max_output_tokens=_open_count("output.max_output_tokens", policy.output.max_output_tokens),
+        max_output_tokens=None
+        if _is_native(effective, _OUTPUT)
+        else _open_count(_OUTPUT, policy.output.max_output_tokens),
         reasoning_effort=policy.output.reasoning_effort or None,
         max_attempts=_count("retry.max_attempts", policy.retry.max_attempts),
         retry_initial_delay=_seconds("retry.initial_delay", policy.retry.initial_delay),
@@ -64,6 +71,10 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
         thinking_idle_timeout=_open_seconds("timeout.thinking_idle", policy.timeout.thinking_idle),
         tool_call_timeout=_open_seconds("timeout.tool_call", policy.timeout.tool_call),
     )
+
+
+def _is_native(effective: EffectivePolicy, path: str) -> bool:
+    return any(item.path == path and item.layer is PolicyLayer.PROVIDER_NATIVE for item in effective.provenance)
 
 
 def _count(path: str, limit: CountLimit | None) -> int:

@@ -2,8 +2,9 @@
 
 Layers come lowest first: runtime default (built in), deployment, agent, session, run. A value replaces the lower one
 as a whole, permission rules are appended, entries of a map replace one by one: what ``MergeFrom`` does to the
-contract's message. Then a mode is resolved (RUNTIME_DEFAULT to the default, PROVIDER_NATIVE to the provider), and last
-the safety ceiling cuts what exceeds it. No combination of layers leaves a loop bound without a number.
+contract's message. Then a mode is resolved (RUNTIME_DEFAULT to the default, PROVIDER_NATIVE to what is known of the
+provider's model), and last the safety ceiling cuts what exceeds it. No combination of layers leaves a loop bound
+without a number.
 """
 
 from __future__ import annotations
@@ -49,17 +50,19 @@ class _Setting:
     ref: str = ""
 
 
-def merge(layers: Sequence[Layer], ceiling: Layer | None = None) -> EffectivePolicy:
+def merge(layers: Sequence[Layer], ceiling: Layer | None = None, native: Layer | None = None) -> EffectivePolicy:
     """The policy in force.
 
     ``layers`` are those above the runtime default, lowest first; ``ceiling`` is the deployment's, in place of the
-    built-in one leaf by leaf. Raises ValueError when the layers are out of order or of a kind that nobody sets.
+    built-in one leaf by leaf. ``native`` holds the numbers of the provider's model, for leaves that are left to it;
+    what it does not know stays PROVIDER_NATIVE. Raises ValueError when the layers are out of order or of a kind that
+    nobody sets.
     """
     _check_order(layers)
     values: dict[str, LeafValue] = {}
     provenance: list[PolicyProvenance] = []
     for leaf in LEAVES:
-        values[leaf.path], sources = _merge_leaf(leaf, layers, ceiling)
+        values[leaf.path], sources = _merge_leaf(leaf, layers, ceiling, native)
         provenance += sources
     return EffectivePolicy(policy_of(values), tuple(provenance))
 
@@ -71,7 +74,7 @@ def _check_order(layers: Sequence[Layer]) -> None:
 
 
 def _merge_leaf(
-    leaf: Leaf, layers: Sequence[Layer], ceiling: Layer | None
+    leaf: Leaf, layers: Sequence[Layer], ceiling: Layer | None, native: Layer | None
 ) -> tuple[LeafValue, Sequence[PolicyProvenance]]:
     settings = [_DEFAULTS[leaf.path]]
     for layer in layers:
@@ -83,6 +86,8 @@ def _merge_leaf(
     if leaf.kind is LeafKind.COUNT_MAP:
         return _merge_entries(leaf, settings)
     value, source = _UNSET[leaf.path] if len(settings) == 1 else _resolve(leaf, settings)
+    if value is LimitMode.PROVIDER_NATIVE and native is not None:
+        value, source = _known(leaf, value, source, native)
     value, source = _cut(leaf, value, source, ceiling)
     return value, [source]
 
@@ -99,6 +104,14 @@ def _resolve(leaf: Leaf, settings: Sequence[_Setting]) -> tuple[LeafValue, Polic
     if layer is PolicyLayer.RUNTIME_DEFAULT:
         overridden = tuple(name for name in overridden if name is not PolicyLayer.RUNTIME_DEFAULT)
     return value, PolicyProvenance(leaf.path, layer, ref, overridden)
+
+
+def _known(leaf: Leaf, value: LeafValue, source: PolicyProvenance, native: Layer) -> tuple[LeafValue, PolicyProvenance]:
+    """The provider's number for a leaf that is left to it, where it is known."""
+    known = value_at(native.policy, leaf)
+    if known is None:
+        return value, source
+    return known, replace(source, layer_ref=f"{native.ref}; {source.layer_ref}")
 
 
 def _chosen_by(setting: _Setting) -> str:

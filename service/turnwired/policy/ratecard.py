@@ -74,9 +74,9 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class ListedProvider:
-    """How the public list knows a provider: by the address that is called if it is set, else by the profile's name."""
+    """How the public list knows a provider: by the address that is called if it is set, else by the list's own id."""
 
-    profile: str
+    price_list: str
     base_url: str | None = None
 
 
@@ -144,6 +144,9 @@ def _listed_price(listed: ListedProvider, model: str) -> DatedPrice | None:
     """The price from the public list, or None when it does not know the address, the provider or the model."""
     import genai_prices
 
+    if listed.base_url is None and not listed.price_list:
+        return None  # the list would guess from the model's name alone
+
     def calculate(usage: Usage, at: datetime) -> Decimal:
         _, cache_read, cache_write = _split_input(usage)
         counts = genai_prices.Usage(
@@ -157,7 +160,7 @@ def _listed_price(listed: ListedProvider, model: str) -> DatedPrice | None:
             url = listed.base_url
             found = genai_prices.calc_price(counts, model, provider_api_url=url, genai_request_timestamp=at)
         else:
-            name = listed.profile
+            name = listed.price_list
             found = genai_prices.calc_price(counts, model, provider_id=name, genai_request_timestamp=at)
         return found.total_price
 

@@ -90,6 +90,14 @@ class BatchBuilder:
             self._index = index
         self._pieces.append(fragment)
 
+    def grow(self, kind: PartKind, index: int, text: str) -> None:
+        """Text for the part at ``index``, which ``new_part`` gave: for wires that say which part they mean."""
+        if self._index != index or self._kind is not kind:
+            self._flush()
+            self._kind = kind
+            self._index = index
+        self._pieces.append(text)
+
     def add(self, item: ModelItem) -> None:
         """An item of its own."""
         self._flush()

@@ -1,8 +1,12 @@
-"""Where keys come from: an environment variable or a file, read anew for every call. Keys are never stored or shown."""
+"""Where keys come from: an environment variable or a file, read anew for every call. Keys are never stored or shown.
+
+Clouds sign in by themselves: ``turnwired.providers.cloud``. Knows no wire and sends nothing.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +15,7 @@ from typing import Protocol
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Reason
 from turnwired.providers.errors import provider_failure
-from turnwired.providers.profiles import Profile
+from turnwired.providers.profiles import Profile, SignIn
 
 MAX_KEY_BYTES = 64 * 1024
 
@@ -53,6 +57,11 @@ class Credentials(Protocol):
     @property
     def hint(self) -> str:
         """Where a person puts what is needed, as a phrase."""
+        ...
+
+    @property
+    def lack(self) -> str:
+        """What to say when nothing is ready, after the provider's name: what is missing and what to do."""
         ...
 
     def ready(self) -> bool:
@@ -98,14 +107,14 @@ class FileKey:
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: tuple[int, int, int, int] | None = None
         self._cached = ""
 
     def key(self) -> str:
         """The file's content without surrounding white space."""
         try:
             found = self._path.stat()
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
             if stamp != self._stamp:
                 with self._path.open(encoding="utf-8") as file:
                     self._cached = file.read(MAX_KEY_BYTES).strip()
@@ -159,6 +168,11 @@ class KeyCredentials:
         """Where to put the key."""
         return self._source.hint
 
+    @property
+    def lack(self) -> str:
+        """What to say without a key."""
+        return f"has no key: put it into {self._source.hint}"
+
     def ready(self) -> bool:
         """Whether there is a key. One that cannot be read is an error of the call, which says why."""
         try:
@@ -171,6 +185,11 @@ class KeyCredentials:
         key = self._source.key()
         if not key:
             return _NOTHING
+        if not _SENDABLE.fullmatch(key):
+            raise provider_failure(
+                Reason.PROVIDER_NOT_CONFIGURED,
+                f"The key in {self._source.hint} cannot be sent: a key is one line of printable ASCII characters.",
+            )
         return Authorization({self._header: f"{self._scheme} {key}" if self._scheme else key}, key)
 
     async def renew(self) -> None:
@@ -183,6 +202,7 @@ class KeyCredentials:
 
 
 _NOTHING = Authorization({})
+_SENDABLE = re.compile(r"[\x20-\x7e]+")
 
 
 def key_source(profile: Profile, environ: Mapping[str, str] = os.environ) -> KeySource:
@@ -194,4 +214,18 @@ def key_source(profile: Profile, environ: Mapping[str, str] = os.environ) -> Key
 
 def credentials_of(profile: Profile, environ: Mapping[str, str] = os.environ) -> Credentials:
     """What authorises calls to a profile's server."""
-    return KeyCredentials(key_source(profile, environ), profile.auth_header, profile.auth_scheme)
+    match profile.sign_in:
+        case SignIn.KEY:
+            return KeyCredentials(key_source(profile, environ), profile.auth_header, profile.auth_scheme)
+        case SignIn.AZURE:
+            from turnwired.providers.cloud.azure import azure_credentials
+
+            return azure_credentials(profile, environ)
+        case SignIn.AWS:
+            from turnwired.providers.cloud.aws import AwsCredentials
+
+            return AwsCredentials(profile, environ)
+        case SignIn.GOOGLE:
+            from turnwired.providers.cloud.google import google_credentials
+
+            return google_credentials(profile, environ)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.providers.patterns import MAX_TEXT, RULE, is_quick
 
 MAX_RETRY_AFTER = 24 * 3600.0
 _EPOCH_SECONDS = 1e9
@@ -64,37 +65,64 @@ class WireError:
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorRule:
+    """What makes an error one of a kind: a code, a type, an HTTP status, or a pattern in the provider's text.
+
+    ``codes`` and ``types`` are whole words in any case; ``text`` is a regular expression, searched for in any case in
+    the first ``MAX_TEXT`` characters; any of them is enough. ``only``: HTTP statuses to which the rule is confined; 200
+    is an error inside a good answer. ``hint``: a sentence that is added to the failure's message.
+    Raises ValueError for a rule that cannot match or whose pattern is no good.
+    """
+
+    kind: ErrorKind
+    codes: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    statuses: tuple[int, ...] = ()
+    text: str = ""
+    only: tuple[int, ...] = ()
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.codes or self.types or self.statuses or self.text):
+            raise ValueError("a rule needs codes, types, statuses or text")
+        if not is_quick(self.text):
+            raise ValueError(f"text {RULE}")
+
+    def matches(self, error: WireError) -> bool:
+        """Whether an error is one of these."""
+        status = error.effective_status
+        if self.only and status not in self.only:
+            return False
+        if status in self.statuses or _among(error.code, self.codes) or _among(error.type, self.types):
+            return True
+        return bool(self.text) and re.search(self.text, error.message[:MAX_TEXT], re.IGNORECASE) is not None
+
+
+def _among(word: str, words: tuple[str, ...]) -> bool:
+    return bool(word) and any(word.lower() == one.lower() for one in words)
+
+
+@dataclass(frozen=True, slots=True)
 class CallContext:
-    """What the sentences name: the provider, the model, where the key comes from and the server's address."""
+    """What the sentences name: the provider, the model, where the key comes from and the server's address.
+
+    ``rules``: the profile's own, which are looked at before the general ones.
+    """
 
     provider: str
     model: str = ""
     key_hint: str = "its API key"
     address: str = ""
     secret: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    kind: ErrorKind
-    words: frozenset[str] = frozenset()
-    statuses: frozenset[int] = frozenset()
-    text: re.Pattern[str] | None = None
-    only: frozenset[int] = frozenset()
-
-    def matches(self, status: int, words: frozenset[str], message: str) -> bool:
-        if self.only and status not in self.only:
-            return False
-        if status in self.statuses or words & self.words:
-            return True
-        return self.text is not None and self.text.search(message) is not None
+    rules: tuple[ErrorRule, ...] = ()
 
 
 def _rule(
     kind: ErrorKind, words: str = "", statuses: tuple[int, ...] = (), text: str = "", only: tuple[int, ...] = ()
-) -> _Rule:
-    pattern = re.compile(text, re.IGNORECASE) if text else None
-    return _Rule(kind, frozenset(words.split()), frozenset(statuses), pattern, frozenset(only))
+) -> ErrorRule:
+    """A general rule, whose ``words`` may be codes or types: providers do not agree on which is which."""
+    both = tuple(words.split())
+    return ErrorRule(kind, both, both, statuses, text, only)
 
 
 _OVERFLOW = (
@@ -103,9 +131,9 @@ _OVERFLOW = (
     r"total length of all messages is too long"
 )
 
-# The first match counts. Words are codes and types in lower case.
+# For all providers: what one of them alone says is in the rows of profiles.toml. The first match counts.
 _RULES = (
-    _rule(ErrorKind.RATE_LIMIT, "rate_limit_exceeded rate_limit_error ratelimitreached too_many_requests"),
+    _rule(ErrorKind.RATE_LIMIT, "rate_limit_exceeded rate_limit_error too_many_requests"),
     _rule(
         ErrorKind.CONTEXT_OVERFLOW,
         "context_length_exceeded exceed_context_size_error too_many_prompt_tokens request_too_large "
@@ -127,7 +155,6 @@ _RULES = (
         ErrorKind.CONTENT_FILTER,
         "content_filter content_policy_violation responsibleaipolicyviolation data_inspection_failed",
     ),
-    _rule(ErrorKind.TOOL_USE_FAILED, "tool_use_failed"),
     _rule(ErrorKind.RATE_LIMIT, statuses=(429,)),
     _rule(ErrorKind.AUTH, "invalid_api_key authentication_error unauthorized invalid_authentication", statuses=(401,)),
     _rule(
@@ -137,7 +164,7 @@ _RULES = (
     ),
     _rule(
         ErrorKind.NOT_FOUND,
-        "model_not_found invalid_model deploymentnotfound not_found_error model_not_available",
+        "model_not_found not_found_error model_not_available",
         statuses=(404, 410),
     ),
     _rule(
@@ -146,13 +173,6 @@ _RULES = (
         only=(200, 400, 422),
     ),
     _rule(ErrorKind.FORBIDDEN, "permission_error permission_denied forbidden", statuses=(403,)),
-    # llama.cpp answers 500 to requests that it will never accept.
-    _rule(
-        ErrorKind.BAD_REQUEST,
-        text=r"requires --jinja|cannot use both json_schema and grammar|failed to parse (grammar|input)|"
-        r"does not support (tools|images|audio)|json[_ ]schema conversion failed",
-        only=(500,),
-    ),
     _rule(
         ErrorKind.OVERLOADED,
         "overloaded_error overloaded slow_down service_unavailable_error engine_overloaded provider_overloaded",
@@ -224,28 +244,21 @@ _MEANINGS: Mapping[ErrorKind, _Meaning] = {
     ),
 }
 
-# What a status or word alone does not tell the reader. Only our own words are ever shown.
-_HINTS = (
-    (re.compile(r"requires --jinja", re.IGNORECASE), "Start llama-server with --jinja to offer tools."),
-    (re.compile(r"json_schema and grammar", re.IGNORECASE), "Do not combine a response format with a grammar."),
-    (re.compile(r"does not support tools", re.IGNORECASE), 'Use the tool-calling mode "json_schema" for this model.'),
-)
+
+def classify(error: WireError, rules: Sequence[ErrorRule] = ()) -> ErrorKind:
+    """The kind of an error, by the profile's own ``rules`` first. Anything unknown is a bad request: never retried."""
+    rule = _rule_for(error, rules)
+    return ErrorKind.BAD_REQUEST if rule is None else rule.kind
 
 
-def classify(error: WireError) -> ErrorKind:
-    """The kind of an error. Anything unknown is a bad request, which is never retried."""
-    status = error.effective_status
-    words = frozenset(word.lower() for word in (error.code, error.type) if word)
-    for rule in _RULES:
-        if rule.matches(status, words, error.message):
-            return rule.kind
-    return ErrorKind.BAD_REQUEST
+def _rule_for(error: WireError, rules: Sequence[ErrorRule]) -> ErrorRule | None:
+    return next((rule for rule in (*rules, *_RULES) if rule.matches(error)), None)
 
 
 def failure_of(error: WireError, headers: Mapping[str, str], context: CallContext, now: float) -> Failure:
     """The failure to report. ``headers`` have lower-case names; ``now`` is Unix time in seconds."""
-    kind = classify(error)
-    meaning = _MEANINGS[kind]
+    rule = _rule_for(error, context.rules)
+    meaning = _MEANINGS[ErrorKind.BAD_REQUEST if rule is None else rule.kind]
     retryable = meaning.retryable
     if retryable and headers.get("x-should-retry", "").strip().lower() == "false":
         retryable = False
@@ -257,9 +270,8 @@ def failure_of(error: WireError, headers: Mapping[str, str], context: CallContex
     details += [f"parameter {param}"] if param else []
     if details:
         message += f" ({', '.join(details)})"
-    for pattern, hint in _HINTS:
-        if pattern.search(error.message):
-            message += f" {hint}"
+    if rule is not None and rule.hint:
+        message += f" {rule.hint}"
     found = {"http_status": str(error.status), "type": kind_word, "param": param}
     return Failure(
         FailurePhase.MODEL,

@@ -5,6 +5,7 @@ Never retries and keeps nothing between calls but connections and signed-in cred
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -16,10 +17,10 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
-from turnwired.providers.credentials import Credentials, Outgoing, credentials_of
+from turnwired.providers.credentials import Authorization, Credentials, Outgoing, credentials_of
 from turnwired.providers.errors import CallContext, provider_failure
 from turnwired.providers.json_body import JsonBody
-from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
+from turnwired.providers.port import CallLimits, ModelLimits, ModelRequest, ProviderInfo, TokenCount
 from turnwired.providers.profiles import Profile, host_and_port
 from turnwired.providers.tokens import estimated, tokenized
 from turnwired.providers.transport import Exchange, HttpTransport
@@ -133,17 +134,35 @@ class HttpProvider:
         headers = self._headers(request.headers, call)
         if request.renew_credentials:
             await self._credentials.renew()
-        authorization = await self._credentials.authorize(Outgoing("POST", url, headers, call.body))
+        authorization = await self._authorized(Outgoing("POST", url, headers, call.body), request.limits)
         return Exchange(
             url=url,
             headers={**headers, **authorization.headers},
             body=call.body,
             limits=request.limits,
             context=CallContext(
-                profile.name, request.model, self._credentials.hint, f"{host}:{port}", authorization.secret
+                profile.name,
+                request.model,
+                self._credentials.hint,
+                f"{host}:{port}",
+                authorization.secret,
+                profile.errors,
             ),
             parser=call.parser,
         )
+
+    async def _authorized(self, outgoing: Outgoing, limits: CallLimits) -> Authorization:
+        try:
+            async with asyncio.timeout(limits.total):
+                return await self._credentials.authorize(outgoing)
+        except TimeoutError:
+            longest = f"{limits.total or 0:g} s (timeout.iteration)"
+            raise provider_failure(
+                Reason.PROVIDER_TIMEOUT,
+                f"Signing in for provider {self._profile.name} took longer than {longest}.",
+                retryable=True,
+                origin=self._profile.name,
+            ) from None
 
     def _url(self, address: str, call: WireCall, model: str) -> str:
         path = call.path.replace("{model}", quote(model, safe="")) if "{model}" in call.path else call.path
@@ -166,9 +185,12 @@ class HttpProvider:
         return headers
 
     def _no_address(self) -> str:
-        variable = self._profile.base_url_env
-        where = f"the profile's base_url or the environment variable {variable}" if variable else "its base_url"
-        return f"Provider {self._profile.name} has no valid address: put an http or https URL into {where}."
+        profile = self._profile
+        if not profile.address_variables:
+            return f"Provider {profile.name} has no valid address: put an http or https URL into its base_url."
+        variables = " or ".join(dict.fromkeys(profile.address_variables))
+        part = "a part of its address" if "://" in profile.base_url else "an http or https URL"
+        return f"Provider {profile.name} has no valid address: put {part} into the environment variable {variables}."
 
     def _no_key(self) -> str:
-        return f"Provider {self._profile.name} has no key: put it into {self._credentials.hint}."
+        return f"Provider {self._profile.name} {self._credentials.lack}."

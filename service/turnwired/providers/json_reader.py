@@ -26,7 +26,9 @@ class JsonToolReader:
     An object cut short leaves its call open: nothing here says that a call is complete before its last bracket came.
     """
 
-    def __init__(self, first_part: int = 0) -> None:
+    def __init__(self, first_part: int = 0, *, raw_answer: bool = False) -> None:
+        """``raw_answer``: the answer is a JSON value, given as its JSON text even where it is a string."""
+        self._raw_answer = raw_answer
         self._state = _State.OUTSIDE
         self._part = first_part
         self._object = _Object()
@@ -118,7 +120,7 @@ class JsonToolReader:
         character = text[position]
         if character in _WHITESPACE:
             return position + 1
-        if self._object.key == "answer" and character == '"':
+        if self._object.key == "answer" and character == '"' and not self._raw_answer:
             self._open_text()
             self._object.string = _StringReader()
             self._state = _State.ANSWER

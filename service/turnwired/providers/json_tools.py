@@ -36,8 +36,10 @@ class ToolExample:
     answer: str = ""
 
 
-def tool_call_schema(tools: Sequence[Tool], choice: ToolChoice | None = None) -> dict[str, Any]:
+def tool_call_schema(tools: Sequence[Tool], choice: ToolChoice | None = None, answer: str = "") -> dict[str, Any]:
     """Give the JSON Schema of an assistant turn: one branch per tool, and one for the final answer.
+
+    ``answer``: the JSON Schema that the final answer must match, as JSON text; empty for a text.
 
     Each tool's schema stands below ``$defs`` under its routed name, its own references rewritten to there. The branches
     exclude each other, so ``anyOf`` says the same as ``oneOf``, and more runtimes can make a grammar of it. A choice of
@@ -53,12 +55,14 @@ def tool_call_schema(tools: Sequence[Tool], choice: ToolChoice | None = None) ->
         _closed({"tool": {"const": tool.ref.routed_name}, "arguments": {"$ref": f"#/$defs/{tool.ref.routed_name}"}})
         for tool in offered
     ]
+    definitions = {tool.ref.routed_name: _parameters(tool) for tool in offered}
     if may_answer:
-        branches.append(_closed({"tool": {"const": NO_TOOL}, "answer": {"type": "string"}}))
-    schema: dict[str, Any] = {"anyOf": branches}
-    if offered:
-        schema["$defs"] = {tool.ref.routed_name: _parameters(tool) for tool in offered}
-    return schema
+        wanted: dict[str, Any] = {"type": "string"}
+        if answer:
+            wanted = {"$ref": f"#/$defs/{NO_TOOL}"}
+            definitions[NO_TOOL] = _rooted(cast("dict[str, Any]", json.loads(answer)), NO_TOOL)
+        branches.append(_closed({"tool": {"const": NO_TOOL}, "answer": wanted}))
+    return {"anyOf": branches, "$defs": definitions} if definitions else {"anyOf": branches}
 
 
 def system_instructions(tools: Sequence[Tool]) -> str:
@@ -146,7 +150,11 @@ def _parameters(tool: Tool) -> dict[str, Any]:
     Without that llama.cpp's grammar allows any further key, and a small model writes them until it runs out of tokens.
     """
     schema = _input_schema(tool) or {"type": "object", "properties": {}}
-    return cast("dict[str, Any]", _adapted(schema, f"#/$defs/{tool.ref.routed_name}"))
+    return _rooted(schema, tool.ref.routed_name)
+
+
+def _rooted(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", _adapted(schema, f"#/$defs/{name}"))
 
 
 def _adapted(node: object, base: str) -> object:

@@ -6,14 +6,17 @@ What differs between servers is in the profile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from turnwired.domain.errors import FieldViolation
+from turnwired.domain.errors import ConfigError, FieldViolation
 from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
 from turnwired.providers import openai_chat_json as json_mode
 from turnwired.providers import openai_chat_messages as messages
+from turnwired.providers.openai_chat_fields import answer_form
 from turnwired.providers.openai_chat_parser import ChatParser
-from turnwired.providers.openai_chat_request import encode_body
+from turnwired.providers.openai_chat_request import ChatRequests
+from turnwired.providers.openai_chat_usual import usual_decoders
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile, ToolCalling
 from turnwired.providers.wire import CountCall, WireCall
@@ -25,9 +28,18 @@ class OpenAIChat:
     """A WireFormat for chat completions."""
 
     def __init__(self, profile: Profile) -> None:
+        """Raises ConfigError for a profile whose fields cannot be read."""
         self._profile = profile
         self._path = profile.path or PATH
         self._json_mode = profile.tool_calling is ToolCalling.JSON_SCHEMA
+        self._requests = ChatRequests(profile)
+        form = answer_form(profile)
+        try:
+            usual_decoders(form.reasoning_fields)
+        except ValueError as error:
+            raise ConfigError(f"providers.{profile.name}.reasoning_fields: {error}.") from None
+        self._parser = partial(json_mode.JsonToolParser if self._json_mode else ChatParser, form=form)
+        self._raw_parser = partial(json_mode.JsonToolParser, form=form, raw_answer=True)
 
     def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
         """The system message; it explains the tools where the model does not know calls by itself."""
@@ -40,16 +52,16 @@ class OpenAIChat:
 
     def encode_tools(self, tools: Sequence[Tool]) -> bytes:
         """The tools array."""
-        return messages.encode_tools(tools)
+        return messages.encode_tools(tools, self._profile)
 
-    def check(self, request: ModelRequest) -> Sequence[FieldViolation]:  # noqa: ARG002 - the port's
+    def check(self, request: ModelRequest) -> Sequence[FieldViolation]:
         """What of the request the profile's server has no place for."""
-        return ()
+        return self._requests.violations(request)
 
     def call(self, request: ModelRequest) -> WireCall:
         """The call. Raises ProviderError."""
-        parser = json_mode.JsonToolParser if self._json_mode else ChatParser
-        return WireCall(self._path, encode_body(request, self._profile), parser)
+        parser = self._raw_parser if self._json_mode and request.output_format is not None else self._parser
+        return WireCall(self._path, self._requests.body(request), parser)
 
     def count(self, request: ModelRequest) -> CountCall | None:  # noqa: ARG002 - the port's
         """There is no counter for this wire."""

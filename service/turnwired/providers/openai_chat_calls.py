@@ -7,15 +7,18 @@ empty; the arguments are an object.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from turnwired.domain.generation import ToolCallClosed, ToolCallOpened
+from turnwired.domain.generation import NativeItem, ToolCallClosed, ToolCallOpened
 from turnwired.providers.batch import BatchBuilder
 from turnwired.providers.errors import protocol_error
 from turnwired.providers.openai_chat_fields import dumps
+from turnwired.providers.openai_chat_native import CALL_EXTRA, joined
+from turnwired.providers.openai_chat_usual import UsualCall
 
 MAX_CALLS = 1024
 _NO_ID = ("", "null")
@@ -29,6 +32,7 @@ class _Call:
     name: str = ""
     opened: bool = False
     fragments: list[str] = field(default_factory=list[str])
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def complete(self) -> bool:
         """Whether the arguments so far are a whole JSON object, so that more of them cannot follow."""
@@ -52,15 +56,17 @@ class CallTracker:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def more(self, index: int, arguments: str) -> None:
+    def more(self, usual: Iterable[UsualCall]) -> None:
         """Take arguments that came with an index and nothing else."""
-        call = self._by_index.get(index)
-        if call is not None and call.opened and arguments:
-            self._latest = call
-            call.fragments.append(arguments)
-            self._batch.arguments(call.part, arguments)
-        else:
-            self._take(index, "", "", arguments)
+        for fragment in usual:
+            index, arguments = fragment.index, fragment.function.arguments
+            call = self._by_index.get(index)
+            if call is not None and call.opened and arguments:
+                self._latest = call
+                call.fragments.append(arguments)
+                self._batch.arguments(call.part, arguments)
+            else:
+                self._take(index, "", "", arguments)
 
     def fragment(self, raw: dict[str, Any]) -> None:
         """Take one entry of ``tool_calls``."""
@@ -75,6 +81,9 @@ class CallTracker:
             name if isinstance(name, str) else "",
             _as_text(arguments),
         )
+        extra = raw.get("extra_content")
+        if isinstance(extra, dict) and self._latest is not None:
+            self._latest.extra = joined(self._latest.extra, extra)
 
     def legacy(self, raw: dict[str, Any]) -> None:
         """Take a ``function_call``, the form from before tool calls. Servers in use send it empty beside an answer."""
@@ -93,6 +102,8 @@ class CallTracker:
                 self._open(call)
         if complete:
             for call in self._calls:
+                if call.extra:
+                    self._batch.add(NativeItem(call.part, CALL_EXTRA, dumps(call.extra)))
                 self._batch.add(ToolCallClosed(call.part))
 
     def _take(self, index: int | None, call_id: str, name: str, arguments: str) -> None:

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.providers.errors import WireError
+from turnwired.providers.profiles import Profile, UsageArrival
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 _MAX_COUNT = 2**63 - 1
 _MAX_ERROR_TEXT = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """What differs between the answers of servers; see the fields of the same names of a profile."""
+
+    reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")
+    done_marker: bool = True
+    usage: UsageArrival = UsageArrival.AFTER_FINISH
+
+
+USUAL_FORM = AnswerForm()
+
+
+def answer_form(profile: Profile) -> AnswerForm:
+    """The form of a profile's answers."""
+    return AnswerForm(profile.reasoning_fields, profile.done_marker, profile.usage)
 
 
 def loads(data: bytes) -> Any:
@@ -38,9 +56,9 @@ def dumps(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def reasoning_of(delta: dict[str, Any]) -> str:
+def reasoning_of(delta: dict[str, Any], names: tuple[str, ...]) -> str:
     """Reasoning text of a delta or message. Servers give it in one field, or the same text in two."""
-    for name in _REASONING_FIELDS:
+    for name in names:
         text = delta.get(name)
         if isinstance(text, str) and text:
             return text

@@ -34,9 +34,11 @@ from turnwired.providers import openai_chat_messages as native
 from turnwired.providers.errors import WireError, provider_failure
 from turnwired.providers.json_reader import JsonToolReader
 from turnwired.providers.json_tools import answer_text, call_text, result_text, system_instructions, tool_call_schema
+from turnwired.providers.openai_chat_fields import USUAL_FORM, AnswerForm
 from turnwired.providers.openai_chat_parser import ChatParser
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile
+from turnwired.providers.schema_adaptation import adapted, for_tools
 
 
 def encode_system(blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
@@ -50,33 +52,38 @@ def encode_message(message: Message, profile: Profile) -> bytes:
         case Role.SYSTEM | Role.USER:
             return native.encode_message(message, profile)
         case Role.ASSISTANT:
-            return _assistant(message)
+            return _assistant(message, profile)
         case Role.TOOL:
             return _tool_results(message)
 
 
-def response_format(request: ModelRequest) -> dict[str, Any]:
-    """The schema of the turn asked for. Raises ProviderError when the tool choice leaves nothing to do."""
+def turn_format(request: ModelRequest, profile: Profile) -> dict[str, Any]:
+    """The response format of the turn asked for. Raises ProviderError when the tool choice leaves nothing to do."""
     offered = request.offered if request.tools else ()
+    answer = request.output_format.json_schema if request.output_format is not None else ""
     try:
-        schema = tool_call_schema(offered, request.tool_choice if offered else None)
+        schema = tool_call_schema(offered, request.tool_choice if offered else None, answer)
     except ValueError as error:
         raise provider_failure(Reason.INVALID_REQUEST, f"The tool choice cannot be met: {error}.") from None
-    return {"type": "json_schema", "json_schema": {"name": "turn", "strict": True, "schema": schema}}
+    text = adapted(msgspec.json.encode(schema).decode(), for_tools(profile.schema_adaptations))
+    named = {"name": "turn", "strict": True, "schema": msgspec.Raw(text.encode())}
+    return {"type": "json_schema", "json_schema": named}
 
 
-def _assistant(message: Message) -> bytes:
+def _assistant(message: Message, profile: Profile) -> bytes:
     turns: list[str] = []
     texts: list[str] = []
     for part in message.parts:
         if isinstance(part.content, ToolCall):
             arguments = native.arguments_object(part.content.arguments_json)
             turns.append(call_text(part.content.tool.routed_name, arguments))
-        elif text := native.plain_text(part):
+        elif text := native.assistant_text(part):
             texts.append(text)
     if texts:
         turns.insert(0, answer_text("".join(texts)))
-    return msgspec.json.encode({"role": "assistant", "content": "\n".join(turns)}) if turns else b""
+    if not turns:
+        return b""
+    return msgspec.json.encode({"role": "assistant", "content": "\n".join(turns), **native.echoed(message, profile)})
 
 
 def _tool_results(message: Message) -> bytes:
@@ -85,7 +92,7 @@ def _tool_results(message: Message) -> bytes:
     for part in message.parts:
         if not isinstance(part.content, ToolResult):
             raise native.refused(part, f"a tool message cannot have a {type(part.content).__name__}")
-        text, _ = native.result_text(part.content, images=False)
+        text, _ = native.result_text(part.content)
         lines.append(result_text(text) if part.content.status is ToolResultStatus.OK else text)
     return msgspec.json.encode({"role": "user", "content": "\n".join(lines)}) if lines else b""
 
@@ -95,9 +102,10 @@ class JsonToolParser:
 
     __slots__ = ("_called", "_flushed", "_inner", "_parts", "_reader")
 
-    def __init__(self, status: int = 200) -> None:
-        self._inner = ChatParser(status)
-        self._reader = JsonToolReader()
+    def __init__(self, status: int = 200, form: AnswerForm = USUAL_FORM, *, raw_answer: bool = False) -> None:
+        """``form``: of the server's answers. ``raw_answer``: the answer is a JSON value and is given as its text."""
+        self._inner = ChatParser(status, form)
+        self._reader = JsonToolReader(raw_answer=raw_answer)
         self._parts: dict[tuple[bool, int], int] = {}
         self._called = False
         self._flushed = False

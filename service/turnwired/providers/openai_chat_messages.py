@@ -5,7 +5,6 @@ Source: OpenAI API reference, "Create chat completion", request body.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Sequence
 from typing import Any
@@ -29,10 +28,15 @@ from turnwired.domain.message import (
     ToolResultStatus,
 )
 from turnwired.domain.tool import Tool
-from turnwired.providers.profiles import CallIdForm, InputKind, Profile
+from turnwired.providers.openai_chat_media import Unsendable, content_part, kind_of
+from turnwired.providers.openai_chat_native import CALL_EXTRA, MESSAGE_EXTRA, REASONING_DETAILS
+from turnwired.providers.profiles import CallIdForm, Profile
+from turnwired.providers.schema_adaptation import adapted, for_tools
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NO_OUTPUT = "(no output)"
+_NO_PARAMETERS = '{"type":"object","properties":{}}'
+_THINKING_PARTS = "content.thinking"
 _STATUS = {
     ToolResultStatus.OK: "",
     ToolResultStatus.ERROR: "The tool failed",
@@ -65,8 +69,9 @@ def encode_message(message: Message, profile: Profile) -> bytes:
             return _tool_results(message, profile)
 
 
-def encode_tools(tools: Sequence[Tool]) -> bytes:
-    """The ``tools`` array, in the given order."""
+def encode_tools(tools: Sequence[Tool], profile: Profile) -> bytes:
+    """The ``tools`` array, in the given order, the schemas as the server takes them."""
+    adaptations = for_tools(profile.schema_adaptations)
     return _json(
         [
             {
@@ -74,7 +79,7 @@ def encode_tools(tools: Sequence[Tool]) -> bytes:
                 "function": {
                     "name": tool.ref.routed_name,
                     "description": tool.description,
-                    "parameters": msgspec.Raw(tool.input_schema_json.encode() or b'{"type":"object","properties":{}}'),
+                    "parameters": _raw(adapted(tool.input_schema_json or _NO_PARAMETERS, adaptations)),
                 },
             }
             for tool in tools
@@ -119,20 +124,12 @@ def _user(message: Message, profile: Profile) -> bytes:
 
 
 def _user_part(part: Part, profile: Profile) -> dict[str, Any]:
-    match part.content:
-        case Blob() as blob if blob.media_type.startswith("image/"):
-            if InputKind.IMAGE not in profile.inputs:
-                raise refused(part, f"provider {profile.name} takes no images")
-            return _image(blob)
-        case _:
-            return {"type": "text", "text": plain_text(part)}
-
-
-def _image(blob: Blob) -> dict[str, Any]:
-    url = blob.uri
-    if blob.data:
-        url = f"data:{blob.media_type};base64,{base64.b64encode(blob.data).decode()}"
-    return {"type": "image_url", "image_url": {"url": url}}
+    if isinstance(part.content, Blob) and (kind := kind_of(part.content.media_type)) is not None:
+        try:
+            return content_part(part.content, kind, profile)
+        except Unsendable as error:
+            raise refused(part, str(error)) from None
+    return {"type": "text", "text": plain_text(part)}
 
 
 def plain_text(part: Part) -> str:
@@ -144,7 +141,7 @@ def plain_text(part: Part) -> str:
             return json
         case ResourceLink(uri, name):
             return f"[{name}]({uri})" if name else uri
-        case Blob(media_type, data) if data and (media_type.startswith("text/") or media_type == "application/json"):
+        case Blob(media_type, data) if data and _is_text(media_type):
             return data.decode(errors="replace")
         case Blob(media_type):
             raise refused(part, f"content of type {media_type or 'unknown'} cannot be sent over chat completions")
@@ -156,80 +153,145 @@ def plain_text(part: Part) -> str:
             raise refused(part, f"a message of this role cannot have a {type(part.content).__name__}")
 
 
-def _assistant(message: Message, profile: Profile) -> bytes:
-    texts: list[str] = []
-    reasoning: list[str] = []
-    calls: list[dict[str, Any]] = []
-    for part in message.parts:
+def assistant_text(part: Part) -> str:
+    """What an assistant said, as text; empty for what has no place there: files that it made, and what is native."""
+    match part.content:
+        case Reasoning() | OpaqueBlock():
+            return ""
+        case Blob(media_type) if not _is_text(media_type):
+            return ""
+        case _:
+            return plain_text(part)
+
+
+class _Turn:
+    """One assistant message while it is put together. Only what ``profile`` itself gave goes back to it as native."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._content: list[dict[str, Any]] = []
+        self._reasoning: list[str] = []
+        self._calls: list[dict[str, Any]] = []
+        self._natives: dict[str, msgspec.Raw] = {}
+        self._files: list[str] = []
+
+    def add(self, part: Part, before: Part | None) -> None:
+        """Take the next part."""
+        name = self._profile.name
         match part.content:
-            case Reasoning(text):
-                reasoning.append(text)
+            case Reasoning(text, provider=provider):
+                if provider == name and text:
+                    self._reasoning.append(text)
+                    if self._profile.reasoning_echo_field == _THINKING_PARTS:
+                        self._content.append({"type": "thinking", "thinking": [{"type": "text", "text": text}]})
             case ToolCall(our_id, tool, arguments):
                 function = {"name": tool.routed_name, "arguments": arguments_object(arguments)}
-                calls.append({"id": call_id(our_id, profile.call_ids), "type": "function", "function": function})
+                our_id = call_id(our_id, self._profile.call_ids)
+                self._calls.append({"id": our_id, "type": "function", "function": function})
+            case OpaqueBlock(kind, value_json, provider):
+                if provider == name:
+                    self._add_native(kind, _raw(value_json), before)
+            case Blob(media_type) if not _is_text(media_type):
+                self._files.append(media_type)
             case _:
-                texts.append(plain_text(part))
-    text = "".join(texts)
-    if not text and not calls:
-        return b""
-    encoded: dict[str, Any] = {"role": "assistant", "content": text or None}
-    if profile.reasoning_echo_field and reasoning:
-        encoded[profile.reasoning_echo_field] = "".join(reasoning)
-    if calls:
-        encoded["tool_calls"] = calls
-    return _json(encoded)
+                if text := assistant_text(part):
+                    self._content.append({"type": "text", "text": text})
+
+    def _add_native(self, kind: str, value: msgspec.Raw, before: Part | None) -> None:
+        if kind == CALL_EXTRA and before is not None and isinstance(before.content, ToolCall):
+            self._calls[-1][CALL_EXTRA] = value
+        elif kind == REASONING_DETAILS:
+            self._natives[REASONING_DETAILS] = value
+        elif kind == MESSAGE_EXTRA:
+            self._natives["extra_content"] = value
+
+    def echoed(self) -> dict[str, Any]:
+        """What the provider wants back beside the content and the calls."""
+        echo = self._profile.reasoning_echo_field
+        if not echo or echo == _THINKING_PARTS or not self._reasoning:
+            return dict(self._natives)
+        return {echo: "".join(self._reasoning), **self._natives}
+
+    def encoded(self) -> bytes:
+        """The message; b"" for one that says nothing."""
+        said = [piece for piece in self._content if piece["type"] == "text"]
+        if not said and not self._calls:
+            if not self._files:
+                return b""
+            # The wire has no place for files that a model made, and a turn must not be missing.
+            self._content.append({"type": "text", "text": f"({', '.join(self._files)})"})
+            said = self._content[-1:]
+        text = "".join(piece["text"] for piece in said)
+        encoded: dict[str, Any] = {"role": "assistant", "content": text or None}
+        if self._profile.reasoning_echo_field == _THINKING_PARTS and self._reasoning:
+            encoded["content"] = self._content
+        encoded |= self.echoed()
+        if self._calls:
+            encoded["tool_calls"] = self._calls
+        return _json(encoded)
+
+
+def echoed(message: Message, profile: Profile) -> dict[str, Any]:
+    """What of an assistant's turn goes back to its provider beside what it said."""
+    turn = _Turn(profile)
+    for part in message.parts:
+        if isinstance(part.content, Reasoning | OpaqueBlock):
+            turn.add(part, None)
+    return turn.echoed()
+
+
+def _assistant(message: Message, profile: Profile) -> bytes:
+    turn = _Turn(profile)
+    for before, part in zip((None, *message.parts), message.parts, strict=False):
+        turn.add(part, before)
+    return turn.encoded()
 
 
 def _tool_results(message: Message, profile: Profile) -> bytes:
-    """A ``tool`` message for each result, then the images of all of them as the user's: the wire has no other place."""
+    """A ``tool`` message for each result, then the files of all of them as the user's: the wire has no other place."""
     encoded: list[bytes] = []
-    images: list[dict[str, Any]] = []
+    files: list[dict[str, Any]] = []
     for part in message.parts:
         if not isinstance(part.content, ToolResult):
             raise refused(part, f"a tool message cannot have a {type(part.content).__name__}")
-        text, found = result_text(part.content, images=InputKind.IMAGE in profile.inputs)
+        text, found = result_text(part.content, profile)
         our_id = call_id(part.content.call_id, profile.call_ids)
         encoded.append(_json({"role": "tool", "tool_call_id": our_id, "content": text}))
-        images += [{"type": "text", "text": f"Images of tool call {our_id}:"}, *found] if found else []
-    if images:
-        encoded.append(_json({"role": "user", "content": images}))
+        files += [{"type": "text", "text": f"Files of tool call {our_id}:"}, *found] if found else []
+    if files:
+        encoded.append(_json({"role": "user", "content": files}))
     return b",".join(encoded)
 
 
-def result_text(result: ToolResult, *, images: bool) -> tuple[str, list[dict[str, Any]]]:
-    """A result as text for the model, and its images when it can see them.
+def result_text(result: ToolResult, profile: Profile | None = None) -> tuple[str, list[dict[str, Any]]]:
+    """A result as text for the model, and its files as content parts when it can be shown them.
 
     What cannot be given is named instead: a tool that returns a picture must not end the run of a blind model.
+    ``profile``: of the server that may take files; None: text alone.
     """
-    found = [
-        _image(part.content)
-        for part in result.content
-        if images and isinstance(part.content, Blob) and part.content.media_type.startswith("image/")
-    ]
+    files: list[dict[str, Any]] = []
     lines: list[str] = []
     if intro := _STATUS[result.status]:
         lines.append(f"{intro}: {result.failure.message}" if result.failure else f"{intro}.")
-    lines.append(result_content(result, images=images))
-    text = "\n".join(line for line in lines if line)
-    return text or ("(see the image below)" if found else _NO_OUTPUT), found
-
-
-def result_content(result: ToolResult, *, images: bool = False) -> str:
-    """What a result holds, as text. ``images``: leave them out, since they are given as such."""
-    lines: list[str] = []
     for part in result.content:
         match part.content:
-            case Blob(media_type) if images and media_type.startswith("image/"):
-                pass
             case OpaqueBlock(_, value_json):
                 lines.append(value_json)
-            case Blob(media_type, data) if not media_type.startswith("text/") and media_type != "application/json":
-                lines.append(f"({len(data)} bytes of type {media_type or 'unknown'}, which this model cannot be shown)")
+            case Blob(media_type, data) as blob if not _is_text(media_type):
+                kind = kind_of(media_type)
+                try:
+                    if profile is None or kind is None:
+                        raise Unsendable
+                    files.append(content_part(blob, kind, profile))
+                except Unsendable:
+                    shown = f"{len(data)} bytes of type {media_type or 'unknown'}"
+                    lines.append(f"({shown}, which this model cannot be shown)")
             case _:
                 lines.append(plain_text(part))
     if not result.content and result.structured_json is not None:
         lines.append(result.structured_json)
-    return "\n".join(line for line in lines if line)
+    text = "\n".join(line for line in lines if line)
+    return text or ("(see the file below)" if files else _NO_OUTPUT), files
 
 
 def refused(part: Part, why: str) -> InvalidRequest:
@@ -239,3 +301,11 @@ def refused(part: Part, why: str) -> InvalidRequest:
 
 def _json(value: object) -> bytes:
     return msgspec.json.encode(value)
+
+
+def _raw(text: str) -> msgspec.Raw:
+    return msgspec.Raw(text.encode())
+
+
+def _is_text(media_type: str) -> bool:
+    return media_type.startswith("text/") or media_type.partition(";")[0] == "application/json"

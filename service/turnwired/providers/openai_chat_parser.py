@@ -6,17 +6,25 @@ OpenAI API reference, "Chat completions", and recorded traffic for what servers 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Failure, Reason
-from turnwired.domain.generation import FinishReason, GenerationStopped, ModelItem, ResponseIdentified
+from turnwired.domain.generation import (
+    FinishReason,
+    GenerationStopped,
+    MediaProduced,
+    ModelItem,
+    ResponseIdentified,
+)
 from turnwired.providers.batch import BatchBuilder, PartKind, has_content
 from turnwired.providers.errors import WireError, protocol_error, provider_failure
 from turnwired.providers.openai_chat_calls import CallTracker
 from turnwired.providers.openai_chat_fields import (
+    USUAL_FORM,
+    AnswerForm,
     dumps,
     is_error,
     joined_text,
@@ -25,58 +33,23 @@ from turnwired.providers.openai_chat_fields import (
     usage_of,
     wire_error,
 )
+from turnwired.providers.openai_chat_media import image_of
+from turnwired.providers.openai_chat_native import KeptNatives
+from turnwired.providers.openai_chat_usual import UsualChunk, usual_decoders
+from turnwired.providers.profiles import UsageArrival
 from turnwired.providers.sse import Event, SSESplitter
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
+MAX_IMAGES = 256
 _FINISH = {
     "stop": FinishReason.STOP,
     "eos": FinishReason.STOP,
     "tool_calls": FinishReason.TOOL_CALLS,
     "function_call": FinishReason.TOOL_CALLS,
     "length": FinishReason.OUTPUT_LIMIT,
-    "content_filter": FinishReason.REFUSAL,
+    "content_filter": FinishReason.CONTENT_FILTER,
     "refusal": FinishReason.REFUSAL,
 }
-
-
-class _UsualFunction(msgspec.Struct, gc=False):
-    arguments: str
-    name: None = None
-
-
-class _UsualCall(msgspec.Struct, gc=False):
-    index: int
-    function: _UsualFunction
-    id: None = None
-
-
-class _UsualDelta(msgspec.Struct, gc=False):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    tool_calls: tuple[_UsualCall, ...] | None = None
-    refusal: None = None
-    function_call: None = None
-    reasoning_text: None = None
-
-
-class _UsualChoice(msgspec.Struct, gc=False):
-    delta: _UsualDelta
-    index: Literal[0] = 0
-    finish_reason: None = None
-
-
-class _UsualChunk(msgspec.Struct, gc=False):
-    choices: tuple[_UsualChoice]
-    usage: None = None
-    error: None = None
-    x_groq: None = None
-
-
-# Nearly every chunk has one choice with text or a fragment of arguments and nothing else to see. Decoding only that
-# costs 0.6 us where decoding everything costs 2 us; whatever else a chunk has makes the typed decode fail, and the
-# chunk goes the general way.
-_decode_usual = msgspec.json.Decoder(_UsualChunk).decode
 
 
 class ChatParser:
@@ -92,29 +65,49 @@ class ChatParser:
         "_batch",
         "_body",
         "_calls",
+        "_decode",
+        "_decode_later",
         "_finish",
+        "_form",
+        "_held",
+        "_hidden",
         "_identified",
+        "_images",
+        "_natives",
         "_refused",
         "_sse",
         "_started",
         "_status",
+        "_usage_after_finish",
+        "_usage_seen",
         "broken",
         "content",
         "ended",
         "error",
     )
 
-    def __init__(self, status: int = 200) -> None:
-        """``status``: the HTTP status; from 400 on the body is read as an error whatever it holds."""
+    def __init__(self, status: int = 200, form: AnswerForm = USUAL_FORM) -> None:
+        """``status``: the HTTP status; from 400 on the body is read as an error whatever it holds.
+
+        ``form``: what the server's answers are like.
+        """
         self._status = status
+        self._form = form
+        self._decode, self._decode_later = usual_decoders(form.reasoning_fields)
         self._batch = BatchBuilder()
         self._calls = CallTracker(self._batch)
         self._sse = SSESplitter()
         self._body: bytearray | None = bytearray() if status >= 400 else None
         self._started = status >= 400
+        self._natives = KeptNatives()
+        self._images: set[int] = set()
         self._identified = False
         self._refused = False
+        self._held = False
+        self._hidden = False
         self._finish: str | None = None
+        self._usage_seen = False
+        self._usage_after_finish = False
         self.error: WireError | None = None
         self.broken: Failure | None = None
         self.ended = False
@@ -127,15 +120,19 @@ class ChatParser:
 
     @property
     def thinking(self) -> bool:
-        """Whether reasoning was the last that came."""
-        return self._batch.reasoning
+        """Whether reasoning was the last that came, also when it is encrypted and nothing of it is shown."""
+        return self._hidden or self._batch.reasoning
 
     def feed(self, data: bytes) -> list[ModelItem]:
         """The items that ``data`` completes."""
         if not self.ended:
             self._feed(data)
         items = self._batch.take()
-        self.content = has_content(items)
+        shown = has_content(items)
+        self.content = shown or self._held
+        if self.content:
+            self._hidden = not shown
+        self._held = False
         return items
 
     def _feed(self, data: bytes) -> None:
@@ -156,6 +153,8 @@ class ChatParser:
                 self._body += data
         except ProviderError as error:
             self._break(error)
+        except RecursionError:
+            self._break(protocol_error("The provider sent JSON that is nested too deeply."))
 
     def finish(self) -> list[ModelItem]:
         """The items that the end of the body completes."""
@@ -166,31 +165,61 @@ class ChatParser:
                 self._whole(bytes(self._body))
             else:
                 self._events(self._sse.flush(), at_end=True)
+            if not self.ended:
+                self._end()
         except ProviderError as error:
             self._break(error)
-        if not self.ended:
-            self._end()
+        except RecursionError:
+            self._break(protocol_error("The provider sent JSON that is nested too deeply."))
         return self._batch.take()
 
     def _events(self, events: list[Event], *, at_end: bool = False) -> None:
-        text = self._batch.text
+        # The loop that every chunk of every answer goes through: what is not needed for each is in _usual_end.
+        text, decode = self._batch.text, self._decode
         for name, data in events:
-            if self._identified:
-                try:
-                    delta = _decode_usual(data).choices[0].delta
-                except (msgspec.DecodeError, RecursionError):
-                    pass
-                else:
-                    if reasoning := delta.reasoning_content or delta.reasoning:
+            try:
+                chunk = decode(data)
+            except (msgspec.DecodeError, RecursionError):
+                self._event(name, data, at_end=at_end)
+                decode = self._decode
+            else:
+                if not self._identified:
+                    self._identify(chunk.id, chunk.model)
+                    decode = self._decode
+                for choice in chunk.choices:
+                    delta = choice.delta
+                    if reasoning := delta.first or delta.second:
                         text(PartKind.REASONING, reasoning)
                     if delta.content:
                         text(PartKind.TEXT, delta.content)
-                    for call in delta.tool_calls or ():
-                        self._calls.more(call.index, call.function.arguments)
+                    if delta.tool_calls is not None:
+                        self._calls.more(delta.tool_calls)
+                    if choice.finish_reason:
+                        self._finish = choice.finish_reason
+                if self._finish is None and chunk.usage is None:
                     continue
-            self._event(name, data, at_end=at_end)
+                self._usual_end(chunk)
             if self.ended:
                 return
+
+    def _usual_end(self, chunk: UsualChunk) -> None:
+        """What remains of a chunk with a finish reason or usage."""
+        if chunk.usage is not None:
+            self._usage(chunk.usage)
+        if self._finish == "error":
+            self._fail(WireError(self._status, type="api_error"))
+        elif not self._form.done_marker and self._finish is not None and self._all_came():
+            self._end()
+
+    def _all_came(self) -> bool:
+        """Whether nothing is still to come after the finish reason, for servers that do not say so."""
+        match self._form.usage:
+            case UsageArrival.NEVER:
+                return True
+            case UsageArrival.EVERY_CHUNK:
+                return self._usage_seen
+            case UsageArrival.AFTER_FINISH | UsageArrival.WITH_FINISH:
+                return self._usage_after_finish
 
     def _event(self, name: bytes, data: bytes, *, at_end: bool) -> None:
         data = data.strip()
@@ -228,16 +257,24 @@ class ChatParser:
         error = value.get("error")
         if not error and not isinstance(choices, list) and is_error(value):
             error = value
-        self._identify(value)
-        self._usage(value)
+        if not self._identified:
+            self._identify(value.get("id"), value.get("model"))
         if isinstance(choices, list):
             for choice in choices:
                 if isinstance(choice, dict) and choice.get("index") in (0, None):
                     self._choice(choice)
+        usage = value.get("usage")
+        if not isinstance(usage, dict):
+            groq = value.get("x_groq")
+            usage = groq.get("usage") if isinstance(groq, dict) else None
+        if isinstance(usage, dict):
+            self._usage(usage)
         if error:
             self._fail(wire_error(value, self._status))
         elif self._finish == "error":
             self._fail(WireError(self._status, type="api_error"))
+        elif not self._form.done_marker and self._finish is not None and self._all_came():
+            self._end()
 
     def _choice(self, choice: dict[str, Any]) -> None:
         # Perplexity sends both in streams and in whole bodies; only the one that belongs there is filled.
@@ -250,9 +287,18 @@ class ChatParser:
             self._finish = finish
 
     def _delta(self, delta: dict[str, Any]) -> None:
-        if reasoning := reasoning_of(delta):
+        if reasoning := reasoning_of(delta, self._form.reasoning_fields):
             self._batch.text(PartKind.REASONING, reasoning)
+        details = delta.get("reasoning_details")
+        if isinstance(details, list) and details:
+            self._held = True
+            self._natives.details(details, whole=self._body is not None)
         self._content(delta.get("content"))
+        images = delta.get("images")
+        if isinstance(images, list):
+            for image in images:
+                if isinstance(image, dict):
+                    self._image(image)
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
             self._refused = True
@@ -265,6 +311,9 @@ class ChatParser:
         legacy = delta.get("function_call")
         if isinstance(legacy, dict):
             self._calls.legacy(legacy)
+        extra = delta.get("extra_content")
+        if isinstance(extra, dict) and extra:
+            self._natives.add_extra(extra)
 
     def _content(self, content: object) -> None:
         if isinstance(content, str):
@@ -286,31 +335,46 @@ class ChatParser:
                     self._batch.text(PartKind.REASONING, reasoning)
             elif isinstance(text := part.get("text"), str):
                 self._content(text)
+            elif "image_url" in part:
+                self._image(part)
 
-    def _identify(self, value: dict[str, Any]) -> None:
-        if self._identified:
+    def _image(self, entry: dict[str, Any]) -> None:
+        found = entry.get("image_url")
+        url = found.get("url") if isinstance(found, dict) else found
+        if not isinstance(url, str) or not url or hash(url) in self._images:  # some say all images again at the end
             return
-        response_id, model = value.get("id"), value.get("model")
-        if (isinstance(response_id, str) and response_id) or (isinstance(model, str) and model):
-            self._identified = True
-            self._batch.add(
-                ResponseIdentified(
-                    response_id if isinstance(response_id, str) else "", model if isinstance(model, str) else ""
-                )
-            )
+        if len(self._images) >= MAX_IMAGES:
+            raise protocol_error(f"The provider sent more than {MAX_IMAGES} images in one answer.")
+        self._images.add(hash(url))
+        try:
+            image = image_of(url)
+        except ValueError:
+            raise protocol_error("The provider sent an image that cannot be read.") from None
+        if image is None:  # elsewhere: what can be shown of it is its address
+            self._batch.text(PartKind.TEXT, f"![image]({url})")
+        else:
+            self._batch.add(MediaProduced(self._batch.new_part(), *image))
 
-    def _usage(self, value: dict[str, Any]) -> None:
-        usage = value.get("usage")
-        if not isinstance(usage, dict):
-            groq = value.get("x_groq")
-            usage = groq.get("usage") if isinstance(groq, dict) else None
-        if isinstance(usage, dict):
-            self._batch.usage(usage_of(usage))
+    def _identify(self, response_id: object, model: object) -> None:
+        response_id = response_id if isinstance(response_id, str) else ""
+        model = model if isinstance(model, str) else ""
+        if response_id or model:
+            self._identified = True
+            self._decode = self._decode_later
+            self._batch.add(ResponseIdentified(response_id, model))
+
+    def _usage(self, raw: dict[str, Any]) -> None:
+        usage = usage_of(raw)
+        self._batch.usage(usage)
+        if usage.input_tokens is not None or usage.output_tokens is not None:
+            self._usage_seen = True
+            self._usage_after_finish = self._finish is not None
 
     def _end(self) -> None:
         self.ended = True
         self._calls.close(complete=self._finish is not None)
         if self._finish is not None:
+            self._natives.report(self._batch)
             reason = _FINISH.get(self._finish, FinishReason.OTHER)
             if reason is FinishReason.STOP:
                 if len(self._calls):

@@ -63,10 +63,14 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelLimits:
-    """What a model takes and gives by itself, in tokens; None: not known. The layer PROVIDER_NATIVE of a policy."""
+    """What a model takes and gives by itself, in tokens; None: not known. The layer PROVIDER_NATIVE of a policy.
+
+    ``source`` says who knows it, such as a profile and the models that its row is for.
+    """
 
     context_tokens: int | None = None
     output_tokens: int | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """Provider profiles: what differs between providers, as data. Reads the shipped ``profiles.toml``; does no network I/O.
 
-A wire asks the profile and never the provider's name. New providers are new rows.
+A wire asks the profile and never the provider's name. New providers are new rows. The text below a field of ``Profile``
+is its one explanation: docs/providers.md is made from it (scripts/profile_docs.py).
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -12,12 +14,21 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
-from typing import Any, get_args, get_type_hints
+from typing import Any
 from urllib.parse import urlsplit
 
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.tool import ToolChoiceMode
+from turnwired.providers.errors import ErrorRule
 from turnwired.providers.port import ModelLimits
+from turnwired.providers.profile_values import as_toml, did_you_mean, hints_of, read_value
+
+_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\|[A-Za-z_][A-Za-z0-9_]*)*)(?::-([^{}]*))?\}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
+)
+_SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "access_token", "token"})
 
 
 class Wire(StrEnum):
@@ -106,79 +117,136 @@ class ModelLimitRow:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One provider.
-
-    ``name``: as agents name it. ``base_url``: of the API; ``base_url_env`` names a variable that overrides it.
-    ``key_env`` or ``key_file``: where the key is; ``key_required``: calls without a key make no sense.
-    ``auth_header``/``auth_scheme``: the key is sent as ``<header>: <scheme> <key>``.
-    ``headers``: sent as they are; ``header_env``: header -> environment variable, sent when the variable is set.
-    ``query``: added to the URL, such as Azure's api-version. ``path``: of the endpoint below the base URL, where it is
-    not the wire's own; ``{model}`` in it stands for the model. ``sign_in``: see SignIn, with ``sign_in_options``.
-    ``models``: offered by name; the first is the default. ``tool_calling``: see ToolCalling.
-    ``tool_choice``: modes that the server obeys with native calls; under a schema any choice is obeyed.
-    ``named_tool_choice``: it can be told to call one tool.
-    ``parallel_tool_calls``: it knows the flag of that name. ``usage_option``: it knows stream_options.include_usage.
-    ``output_tokens_field``: name of the cap. ``reasoning_effort_field``: empty, where effort cannot be told.
-    ``reasoning_echo_field``: where the assistant's reasoning is given back; empty: it is left out.
-    ``inputs``: what it takes in user messages beside text. ``call_ids``: see CallIdForm.
-    ``structured_output``, ``prompt_cache``, ``usage``: see the types. ``schema_adaptations``: what its schemas lack.
-    ``option_fields``: name of a GenerationOptions field -> name on the wire, where that is not the wire's own; empty:
-    it cannot be told. ``done_marker``: a stream ends with ``[DONE]``. ``token_counter``: it counts input tokens.
-    ``tokenizer``: name of the encoding that stands in for it, such as ``o200k_base``.
-    ``reasoning_fields``: where reasoning is in a delta, first come. ``model_limits``: the first row that matches.
-    """
+    """One provider, as data. docs/providers.md lists the fields in the words below them."""
 
     name: str
     wire: Wire
+    """What is spoken with it."""
     telemetry_name: str
+    """Value of ``gen_ai.provider.name`` in telemetry."""
     base_url: str = ""
+    """Of the API. ``{VARIABLE}`` stands for an environment variable, ``{A|B}`` for the first that is set,
+    ``{A:-text}`` for it or else a text."""
     base_url_env: str = ""
+    """Environment variable that replaces the base URL when it is set."""
     key_env: str = ""
+    """Environment variable that holds the key."""
     key_file: str = ""
+    """File that holds the key; read again when it changes, and before the variable."""
     key_required: bool = True
+    """Calls without a key make no sense: they are refused before anybody is called."""
     auth_header: str = "Authorization"
+    """Header that carries the key."""
     auth_scheme: str = "Bearer"
+    """Word before the key in that header; empty: none."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Headers that are sent as they are, never a key. An empty value takes one away, here and in ``header_env``."""
     header_env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Header -> environment variable that holds its value; sent when the variable is set."""
     query: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Parameters that are added to every URL."""
+    hosts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Host that the base URL comes to -> the host to use for it, such as that of Vertex's regions that are none."""
     path: str = ""
+    """Of the endpoint below the base URL, where it is not the wire's own; ``{model}`` stands for the model."""
     sign_in: SignIn = SignIn.KEY
+    """What authorises a call: a key, or the sign-in of a cloud."""
     sign_in_options: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the sign-in needs to know, such as a scope or a region."""
     models: tuple[str, ...] = ()
+    """Models that are offered by name; the first is the default. Others can be named as well."""
+    price_list: str = ""
+    """How the package ``genai-prices`` calls the provider; empty: it is looked up by the base URL."""
+    embedded: bool = False
+    """The server is a child process of this one, unless a base URL is set."""
     tool_calling: ToolCalling = ToolCalling.NATIVE
+    """How the model is brought to call tools: by the server, or by a schema that the answer is held to."""
     tool_choice: frozenset[ToolChoiceMode] = frozenset(
         {ToolChoiceMode.AUTO, ToolChoiceMode.NONE, ToolChoiceMode.REQUIRED}
     )
+    """Tool choices that the server obeys with native calls; by a schema any is obeyed."""
     named_tool_choice: bool = True
+    """It can be told to call one certain tool."""
     parallel_tool_calls: bool = True
+    """It knows the flag that forbids several calls in one answer."""
     usage_option: bool = True
+    """It has to be asked for usage with ``stream_options.include_usage``, and knows that field."""
     output_tokens_field: str = "max_completion_tokens"
+    """Name of the cap of output tokens (chat completions), or names joined by dots."""
     reasoning_effort_field: str = "reasoning_effort"
+    """Name of the reasoning effort (chat completions), or names joined by dots; empty: it cannot be told."""
+    include: tuple[str, ...] = ("reasoning.encrypted_content",)
+    """What answers shall hold beside the usual (responses)."""
     reasoning_echo_field: str = ""
+    """Field of an assistant message that gives its reasoning back; ``content.thinking``: as thinking parts of the
+    content; empty: reasoning is left out."""
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")
+    """Where reasoning is in a chunk; the first that has text counts."""
     inputs: frozenset[InputKind] = frozenset({InputKind.IMAGE})
+    """What it takes in user messages beside text."""
     call_ids: CallIdForm = CallIdForm.ANY
+    """What it accepts as the id of a tool call."""
     structured_output: StructuredOutput = StructuredOutput.JSON_SCHEMA
+    """How it is held to a schema: by itself, by its JSON mode with the schema explained, or by words alone."""
+    structured_output_with_tools: bool = True
+    """It is held to a schema or to JSON also while tools are offered; else it is told in words then."""
     prompt_cache: PromptCache = PromptCache.NONE
+    """How it is told what to cache: not at all, by a key, or by breakpoints."""
     usage: UsageArrival = UsageArrival.AFTER_FINISH
+    """Where a stream has its usage."""
     done_marker: bool = True
+    """A stream ends with ``[DONE]``."""
     token_counter: bool = False
+    """It has an endpoint that counts input tokens."""
     tokenizer: str = ""
+    """Encoding that counts where the provider does not, such as ``o200k_base``; empty: tokens are estimated."""
     schema_adaptations: frozenset[SchemaAdaptation] = frozenset()
+    """What is changed in a JSON Schema before it is sent."""
     option_fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Generation option -> its name on the wire, where that is not the wire's own; empty: it cannot be told. In chat
+    completions names may be joined by dots, and ``thinking`` may be followed by its words, as in
+    ``thinking.type=enabled|disabled``."""
     model_limits: tuple[ModelLimitRow, ...] = ()
+    """Tokens that models take and give by themselves; the first row counts whose ``models`` matches (``*``: any text).
+    Rows of a profile that builds on another come before those of the other."""
+    body_fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Fixed fields of every body (messages), such as Vertex's ``anthropic_version``."""
+    model_in_body: bool = True
+    """The model is named in the body too (messages), and not in the URL alone."""
+    errors: tuple[ErrorRule, ...] = ()
+    """What its errors mean, where the general rules do not know. Rows come before those of the profile that this one
+    builds on, and before the general rules."""
 
     def limits_of(self, model: str) -> ModelLimits:
-        """What is known of a model."""
+        """What is known of a model, and which row says so."""
         for row in self.model_limits:
             if fnmatchcase(model, row.models):
-                return ModelLimits(row.context_tokens or None, row.output_tokens or None)
+                source = f"profile {self.name}, models {row.models}"
+                return ModelLimits(row.context_tokens or None, row.output_tokens or None, source)
         return ModelLimits()
 
     def address(self, environ: Mapping[str, str]) -> str:
         """The base URL in force, without a trailing slash; empty when none is known."""
-        url = (environ.get(self.base_url_env) if self.base_url_env else None) or self.base_url
+        url = (environ.get(self.base_url_env) if self.base_url_env else None) or self._filled(environ)
         return url.strip().rstrip("/")
+
+    def _filled(self, environ: Mapping[str, str]) -> str:
+        url = self.base_url
+        for place in _PLACE.finditer(self.base_url):
+            values = (environ.get(name, "").strip() for name in place[1].split("|"))
+            value = next(filter(None, values), place[2] or "").rstrip("/")
+            if not value:
+                return ""
+            url = url.replace(place[0], value)
+        scheme, _, rest = url.partition("://")
+        host, slash, path = rest.partition("/")
+        return f"{scheme}://{self.hosts[host]}{slash}{path}" if host in self.hosts else url
+
+    @property
+    def address_variables(self) -> tuple[str, ...]:
+        """The environment variables that the base URL depends on."""
+        inside = [name for place in _PLACE.finditer(self.base_url) for name in place[1].split("|")]
+        return tuple(filter(None, (*inside, self.base_url_env)))
 
 
 def host_and_port(url: str) -> tuple[str, int]:
@@ -195,82 +263,104 @@ def host_and_port(url: str) -> tuple[str, int]:
 def shipped() -> Mapping[str, Profile]:
     """The profiles of this release by name."""
     text = resources.files("turnwired.providers").joinpath("profiles.toml").read_text(encoding="utf-8")
-    return with_overrides({}, tomllib.loads(text))
+    return with_overrides({}, tomllib.loads(text), "profiles")
 
 
-def with_overrides(base: Mapping[str, Profile], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Profile]:
-    """``base`` with rows of a configuration changed or added. Raises ConfigError naming the row and the field."""
+def with_overrides(
+    base: Mapping[str, Profile], rows: Mapping[str, Mapping[str, Any]], section: str = "providers"
+) -> dict[str, Profile]:
+    """``base`` with rows of a configuration changed or added, in any order.
+
+    A row ``extends`` another one, by default the one of its own name in ``base``. What it says replaces what that one
+    says; entries of tables replace one by one, and lists of tables come before. Raises ConfigError that begins with
+    ``<section>.<name>.<field>``.
+    """
     profiles = dict(base)
-    for name, row in rows.items():
-        values = dict(row)
+    waiting = dict(rows)
+
+    def build(name: str, below: tuple[str, ...]) -> None:
+        values = dict(waiting.pop(name))
+        where = f"{section}.{name}"
         parent = values.pop("extends", name)
-        if parent in profiles:
-            profiles[name] = replace(profiles[parent], name=name, **_typed(name, values))
-        elif parent == name:
-            values.setdefault("telemetry_name", name)
-            if "wire" not in values:
-                raise ConfigError(f"providers.{name}: say which wire it speaks, or which profile it extends.")
-            profiles[name] = Profile(name=name, **_typed(name, values))
-        else:
-            raise ConfigError(f"providers.{name}.extends: there is no profile {parent!r}.")
-        _check(profiles[name])
+        if not isinstance(parent, str):
+            raise ConfigError(f"{where}.extends: takes the name of a profile")
+        if parent in waiting and parent != name:
+            build(parent, (*below, name))
+        if parent in below:
+            raise ConfigError(f"{where}.extends: {parent} builds on {name} itself")
+        profiles[name] = _built(where, name, profiles.get(parent), parent, values)
+
+    for name in rows:
+        if name in waiting:
+            build(name, ())
     return profiles
 
 
-def _check(profile: Profile) -> None:
-    where = f"providers.{profile.name}"
-    if profile.base_url and host_and_port(profile.base_url) == ("", 0):
-        raise ConfigError(f"{where}.base_url: not an http or https URL.")
+def _built(where: str, name: str, parent: Profile | None, asked: str, values: Mapping[str, object]) -> Profile:
+    typed = {field_name: _typed(where, field_name, value) for field_name, value in values.items()}
+    if parent is not None:
+        profile = replace(parent, name=name, **{key: _joined(getattr(parent, key), new) for key, new in typed.items()})
+    elif asked != name:
+        raise ConfigError(f"{where}.extends: there is no profile {asked[:64]!r}")
+    elif "wire" not in typed:
+        raise ConfigError(f"{where}: say which wire it speaks, or which profile it extends")
+    else:
+        profile = Profile(name=name, **{"telemetry_name": name, **typed})
+    profile = replace(profile, headers=_set(profile.headers), header_env=_set(profile.header_env))
+    _check(where, profile)
+    return profile
+
+
+def _set(entries: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in entries.items() if value}
+
+
+def _joined(below: Any, above: Any) -> Any:
+    """What a field is where a row says ``above`` and the one it builds on ``below``."""
+    if isinstance(below, Mapping):
+        return {**below, **above}
+    if isinstance(below, tuple) and any(isinstance(item, ModelLimitRow | ErrorRule) for item in (*below, *above)):
+        return (*above, *(item for item in below if item not in above))
+    return above
+
+
+def _typed(where: str, name: str, value: object) -> Any:
+    hints = hints_of(Profile)
+    if name not in hints or name == "name":
+        raise ConfigError(f"{where}.{name}: a provider profile has no such field{did_you_mean(name, hints)}")
+    return read_value(f"{where}.{name}", hints[name], value)
+
+
+def _check(where: str, profile: Profile) -> None:
+    url = _PLACE.sub("x", profile.base_url)
+    if profile.base_url.startswith("{"):  # the variable brings the scheme
+        url = f"https://{url}"
+    if "{" in url or (url and host_and_port(url) == ("", 0)):
+        raise ConfigError(f"{where}.base_url: takes an http or https URL such as https://api.example.com/v1")
+    if "@" in urlsplit(url).netloc:
+        raise ConfigError(f"{where}.base_url: a URL must hold no user or password; use key_env or key_file")
+    if profile.sign_in is not SignIn.KEY and (profile.key_env or profile.key_file):
+        field_name = "key_file" if profile.key_file else "key_env"
+        raise ConfigError(f'{where}.{field_name}: it signs in to {profile.sign_in}; a key needs sign_in = "key"')
+    if not profile.auth_header:
+        raise ConfigError(f"{where}.auth_header: takes the name of a header")
     if any("\r" in text or "\n" in text for pair in profile.headers.items() for text in pair):
-        raise ConfigError(f"{where}.headers: a header cannot have line breaks.")
+        raise ConfigError(f"{where}.headers: a header cannot have line breaks")
+    for field_name, table, secret in (
+        ("headers", profile.headers, _SECRET_HEADERS),
+        ("query", profile.query, _SECRET_PARAMETERS),
+    ):
+        if found := sorted(key for key in table if key.lower() in secret):
+            raise ConfigError(f"{where}.{field_name}.{found[0]}: a key does not belong here; use key_env or header_env")
+    variables = {"base_url_env": profile.base_url_env, "key_env": profile.key_env}
+    variables |= {f"header_env.{header}": variable for header, variable in profile.header_env.items()}
+    for field_name, variable in variables.items():
+        if variable and not _VARIABLE.fullmatch(variable):
+            raise ConfigError(f"{where}.{field_name}: takes the name of an environment variable, not what is in it")
 
 
-def _typed(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    hints = get_type_hints(Profile)
-    known = {item.name for item in fields(Profile)} - {"name"}
-    typed: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in known:
-            raise ConfigError(f"providers.{name}.{key}: there is no such field of a provider profile.")
-        typed[key] = _value(f"providers.{name}.{key}", hints[key], value)
-    return typed
-
-
-def _value(where: str, hint: Any, value: Any) -> object:
-    if isinstance(hint, type) and issubclass(hint, StrEnum) and isinstance(value, str):
-        return _member(where, hint, value)
-    if hint in (bool, str) and isinstance(value, hint):
-        return value
-    if hint == tuple[str, ...] and _all_text(value):
-        return tuple(value)
-    if hint == frozenset[ToolChoiceMode] and _all_text(value):
-        return frozenset(_member(where, ToolChoiceMode, word.upper()) for word in value)
-    if hint in (frozenset[InputKind], frozenset[SchemaAdaptation]) and _all_text(value):
-        return frozenset(_member(where, get_args(hint)[0], word) for word in value)
-    if hint == tuple[ModelLimitRow, ...] and isinstance(value, list):
-        return tuple(_limit_row(where, row) for row in value)
-    if hint == Mapping[str, str] and isinstance(value, Mapping) and _all_text(list(value.values())):
-        return dict(value)
-    raise ConfigError(f"{where}: the value has the wrong type.")
-
-
-def _limit_row(where: str, row: Any) -> ModelLimitRow:
-    known = {item.name for item in fields(ModelLimitRow)}
-    if not isinstance(row, Mapping) or not row.keys() <= known or not isinstance(row.get("models"), str):
-        raise ConfigError(f"{where}: a row has models, and context_tokens or output_tokens.")
-    counts = {name: row[name] for name in known - {"models"} if name in row}
-    if not all(type(count) is int and count > 0 for count in counts.values()):
-        raise ConfigError(f"{where}: a limit is a number of tokens above 0.")
-    return ModelLimitRow(row["models"], **counts)
-
-
-def _all_text(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _member(where: str, enum: type[StrEnum], value: str) -> StrEnum:
-    try:
-        return enum(value)
-    except ValueError:
-        allowed = ", ".join(member.value for member in enum)
-        raise ConfigError(f"{where}: {value!r} is none of {allowed}.") from None
+def profile_toml(profile: Profile) -> str:
+    """The whole row as a table of a configuration file; reading it gives an equal profile."""
+    shown = (item.name for item in fields(Profile) if item.name != "name")
+    lines = [f"{name} = {as_toml(getattr(profile, name))}" for name in shown]
+    return "\n".join([f"[profiles.{profile.name}]", *lines, ""])

@@ -4,7 +4,7 @@ What conforms to the changed schema conforms to the original one too, but for wh
 - ALL_REQUIRED: an optional property that is absent comes as null, whether or not the original allows null.
 - NO_TOP_LEVEL_UNION: the branches become one object, so that properties of several of them may come together.
 - INLINE_REFS: a recursion is cut to "any value" where it begins again; so is what would grow beyond the bounds.
-- NO_VALIDATION_KEYWORDS: what is dropped stands in the description, and nothing enforces it.
+- NO_VALIDATION_KEYWORDS: what is dropped stands in the description, and nothing enforces it; ``oneOf`` is ``anyOf``.
 CLOSED_OBJECTS only narrows: a map of free keys can then only be empty. ``strict_form`` says when these losses occur.
 
 Sources: OpenAI "Structured outputs, supported schemas"; OpenAPI 3.0 ``nullable`` (the dialect without type arrays).
@@ -24,6 +24,7 @@ from turnwired.providers.schema_merging import Schema, all_of, object_union, pro
 MAX_DEPTH = 100
 _MAX_CACHED_CHARS = 64 * 1024
 _OF_OBJECTS = frozenset({"type", "properties", "required", "additionalProperties"})
+_UNIONS = frozenset({"anyOf", "oneOf", "allOf", "enum", "not", "discriminator"})
 _NULL: Schema = {"type": "null"}
 _LOSSY = frozenset({SchemaAdaptation.ALL_REQUIRED, SchemaAdaptation.CLOSED_OBJECTS})
 
@@ -35,7 +36,7 @@ _TELLING = (
 )
 _SILENT = (
     *("contains", "propertyNames", "patternProperties", "unevaluatedProperties", "unevaluatedItems"),
-    *("dependentSchemas", "if", "then", "else", "not", "$schema", "$id", "$comment"),
+    *("dependentSchemas", "if", "then", "else", "not", "$schema", "$id", "$comment", "discriminator"),
 )
 _DROPPED = frozenset({*_TELLING, *_SILENT})
 
@@ -159,7 +160,7 @@ def _plain_top(schema: Schema) -> Schema:
     """The top as one object. Left as it is where no branch can be an object: then nothing would be right."""
     root = schema
     schema = resolved(schema, root)
-    pieces: list[Schema] = [{k: v for k, v in schema.items() if k not in {"anyOf", "oneOf", "allOf", "enum", "not"}}]
+    pieces: list[Schema] = [{k: v for k, v in schema.items() if k not in _UNIONS}]
     branches = schema.get("allOf")
     if isinstance(branches, list):
         pieces += [_plain_top_of(branch, root) for branch in branches if isinstance(branch, dict)]
@@ -268,6 +269,8 @@ def _closed(schema: Schema) -> Schema:
 
 def _without_validation(schema: Schema) -> Schema:
     schema = with_children(schema, _without_validation)
+    if "oneOf" in schema and "anyOf" not in schema:
+        schema = {("anyOf" if k == "oneOf" else k): v for k, v in schema.items()}
     if not schema.keys() & _DROPPED:
         return schema
     kept = {k: v for k, v in schema.items() if k not in _DROPPED}
@@ -280,8 +283,13 @@ def _without_validation(schema: Schema) -> Schema:
 
 
 def _without_type_arrays(schema: Schema) -> Schema:
-    """Null as ``nullable``, several types as ``anyOf``: the dialect without type arrays has no type null either."""
+    """Null as ``nullable``, several types as ``anyOf``, ``const`` as ``enum``.
+
+    The dialect without type arrays is that of OpenAPI 3.0, which knows neither the type null nor ``const``.
+    """
     schema = with_children(schema, _without_type_arrays)
+    if "const" in schema and "enum" not in schema:
+        schema = {("enum" if k == "const" else k): [v] if k == "const" else v for k, v in schema.items()}
     for key in ("anyOf", "oneOf"):
         branches = schema.get(key)
         if isinstance(branches, list) and _NULL in branches:

@@ -73,7 +73,8 @@ class _Inliner:
 
     def inline(self, schema: Schema, trail: tuple[str, ...], depth: int) -> Schema:
         """The schema at ``depth`` below the references of ``trail``."""
-        schema = {k: v for k, v in schema.items() if k not in _DEFINITIONS}
+        # The mapping of a discriminator (OpenAPI) leads to the definitions too.
+        schema = {k: v for k, v in schema.items() if k not in {*_DEFINITIONS, "discriminator"}}
         reference = schema.pop("$ref", None)
         rest = with_children(schema, lambda below: self.inline(below, trail, depth + 1))
         if not isinstance(reference, str):

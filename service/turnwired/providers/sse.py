@@ -47,6 +47,8 @@ class SSESplitter:
             payloads = data[6:-2].split(b"\n\ndata: ")
             if data.count(b"\n") == 2 * len(payloads):
                 return [(b"", payload) for payload in payloads]
+        elif data.startswith(b"event: ") and data.endswith(b"\n\n") and (events := _alike(data)):
+            return events
         blocks = data.split(b"\n\n")
         tail = blocks.pop()
         if tail:
@@ -71,7 +73,23 @@ class SSESplitter:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
+def _alike(data: bytes) -> list[Event] | None:
+    """Whole events that all have the name of the first one and one data line each; None for any others."""
+    at = data.find(b"\ndata: ")
+    name = data[7:at]
+    if at < 0 or b"\n" in name:
+        return None
+    head = data[: at + 7]
+    payloads = data[len(head) : -2].split(b"\n\n" + head)
+    return [(name, payload) for payload in payloads] if data.count(b"\n") == 3 * len(payloads) else None
+
+
 def _parse(block: bytes) -> Event | None:
+    if block.startswith(b"event: "):
+        # Nearly every event that has a name: the name and one data line.
+        name, found, data = block[7:].partition(b"\ndata: ")
+        if found and b"\n" not in name and b"\n" not in data:
+            return name, data
     name = b""
     lines: list[bytes] = []
     for line in block.removeprefix(_BOM).split(b"\n"):

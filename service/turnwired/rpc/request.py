@@ -21,11 +21,12 @@ from turnwired.codec.run import cursor_from_pb, turn_from_pb
 from turnwired.codec.values import tool_selection_from_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
-from turnwired.domain.message import AttachmentRef, Content, Message, Role, Text, ToolCall, ToolResult
-from turnwired.domain.model import GenerationOptions, ModelSelection
+from turnwired.domain.message import AttachmentRef, Blob, Content, Message, Role, Text, ToolCall, ToolResult
+from turnwired.domain.model import ModelSelection, OutputFormat
 from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
 from turnwired.domain.tool import ToolSelection
+from turnwired.policy.options import option_violations
 from turnwired.policy.validate import require_valid
 
 MAX_LABELS = 16
@@ -35,6 +36,9 @@ MAX_INPUT_PARTS = 20_000
 """Parts of all messages and of the results in them: each costs the loop some 25 us, whatever it holds."""
 MAX_MODEL_LENGTH = 256
 MAX_OPTIONS_DEPTH = 64
+MAX_SCHEMA_BYTES = 256 << 10
+_FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{0,64}\Z")
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}(;.{0,127})?\Z")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -91,6 +95,7 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
     check_labels(spec.labels, "turn.labels", problems)
     _check_input(spec, problems)
     check_model(spec.model, "turn.model", problems)
+    _check_format(spec.output_format, problems)
     _check_policy(spec.policy, "turn.policy", problems)
     problems.raise_if_any()
     # Only a request id asks for it, and of a long history it costs a millisecond.
@@ -125,8 +130,6 @@ def digest_of(turn: turn_service_pb2.TurnSpec) -> bytes:
 def _refuse_what_is_not_built(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
     if turn.attachments:
         problems.refuse("turn.attachments", "are")
-    if turn.HasField("output_format"):
-        problems.refuse("turn.output_format")
     if turn.HasField("parent_run_id"):
         problems.refuse("turn.parent_run_id")
     if turn.on_busy not in turn_service_pb2.OnBusy.values():
@@ -170,22 +173,38 @@ def check_model(model: ModelSelection | None, path: str, problems: Problems) -> 
     for name, value in (("provider", model.provider), ("model", model.model)):
         if len(value) > MAX_MODEL_LENGTH:
             problems.add(f"{path}.{name}", f"has {len(value)} characters; at most {MAX_MODEL_LENGTH} are allowed")
-    if model.options != GenerationOptions():
-        problems.refuse(f"{path}.options", "are")
-    if model.provider_options_json is None:
-        return
+    problems.invalid.extend(option_violations(model.options, f"{path}.options"))
+    if model.provider_options_json is not None:
+        _check_object(model.provider_options_json, f"{path}.provider_options_json", problems)
+
+
+def _check_object(text: str, path: str, problems: Problems) -> None:
+    """A JSON object that is not nested beyond reason."""
     try:
-        options = json.loads(model.provider_options_json, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
-        problems.add(f"{path}.provider_options_json", f"is not JSON ({error})")
+        problems.add(path, f"is not JSON ({error})")
         return
     except RecursionError:
-        problems.add(f"{path}.provider_options_json", "is nested too deeply")
+        problems.add(path, "is nested too deeply")
         return
-    if not isinstance(options, dict):
-        problems.add(f"{path}.provider_options_json", "must be a JSON object")
-    elif not _is_shallow(cast("object", options), MAX_OPTIONS_DEPTH):
-        problems.add(f"{path}.provider_options_json", "is nested too deeply")
+    if not isinstance(value, dict):
+        problems.add(path, "must be a JSON object")
+    elif not _is_shallow(cast("object", value), MAX_OPTIONS_DEPTH):
+        problems.add(path, "is nested too deeply")
+
+
+def _check_format(wanted: OutputFormat | None, problems: Problems) -> None:
+    """What can be told without compiling the schema, which the engine does."""
+    if wanted is None:
+        return
+    if not _FORMAT_NAME.match(wanted.name):
+        problems.add("turn.output_format.name", "must be at most 64 characters of [A-Za-z0-9_-]")
+    path, size = "turn.output_format.json_schema", len(wanted.json_schema.encode())
+    if size > MAX_SCHEMA_BYTES:
+        problems.add(path, f"has {size} bytes; at most {MAX_SCHEMA_BYTES} are allowed")
+    else:
+        _check_object(wanted.json_schema, path, problems)
 
 
 def _is_shallow(value: object, levels: int) -> bool:
@@ -229,9 +248,21 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
             problems.add(f"{path}.parts", "must say something: all of its text is blank")
         if any(isinstance(part.content, AttachmentRef) for part in message.parts):
             problems.refuse(f"{path}.parts", "attachments are")
+        _check_blobs(message, path, problems)
         open_calls = _check_pairs(message, path, open_calls, problems)
     if open_calls:
         problems.add("turn.input", f"calls without a result: {', '.join(open_calls)}")
+
+
+def _check_blobs(message: Message, path: str, problems: Problems) -> None:
+    """Bytes say what they are. Their size is bounded by that of the request; their kind by what the wire can carry."""
+    for index, part in enumerate(message.parts):
+        if isinstance(part.content, Blob):
+            where = f"{path}.parts[{index}].blob"
+            if not _MEDIA_TYPE.match(part.content.media_type):
+                problems.add(f"{where}.media_type", "must be an IANA media type such as image/png")
+            if not part.content.data:
+                problems.add(f"{where}.data", "must not be empty")
 
 
 def _is_plain_text(message: Message) -> bool:

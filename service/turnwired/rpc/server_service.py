@@ -74,5 +74,11 @@ class ServerService:
             )
             for model in info.models:
                 priced = await self._has_price(ModelSelection(info.name, model))
-                provider.models.add(model=model, priced=priced)
+                limits = self._engine.limits(info.name, model)
+                provider.models.add(
+                    model=model,
+                    context_tokens=limits.context_tokens,
+                    max_output_tokens=limits.output_tokens,
+                    priced=priced,
+                )
         return response

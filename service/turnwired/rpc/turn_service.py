@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import cast
 
 import grpc
 
@@ -58,6 +60,8 @@ class TurnService:
         level = read.stream_detail(request.stream_detail)
         read.on_wait(request.on_wait)
         spec = read.turn_spec(request.turn, ANYBODY, asked)
+        if ends_with_stream(spec):
+            spec = replace(spec, caller_timeout=cast("float | None", limit))  # None without one, whatever the stubs say
         accepted = await self._engine.start_turn(spec, call_headers())
         try:
             await self._follow(accepted.run_id, after, level, context)

@@ -40,6 +40,9 @@ REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
 REQUEST_TOP_P: Final = "gen_ai.request.top_p"
 REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
 REQUEST_PRESENCE_PENALTY: Final = "gen_ai.request.presence_penalty"
+REQUEST_TOP_K: Final = "gen_ai.request.top_k"
+REQUEST_STOP_SEQUENCES: Final = "gen_ai.request.stop_sequences"
+OUTPUT_TYPE: Final = "gen_ai.output.type"
 REQUEST_SEED: Final = "gen_ai.request.seed"
 RESPONSE_ID: Final = "gen_ai.response.id"
 RESPONSE_MODEL: Final = "gen_ai.response.model"
@@ -100,6 +103,7 @@ TOOL_TYPE_FUNCTION: Final = "function"
 TOOL_TYPE_EXTENSION: Final = "extension"
 MODALITY_UNKNOWN: Final = "unknown"
 FINISH_ERROR: Final = "error"
+OUTPUT_JSON: Final = "json"
 
 RPC_ERROR_CODES: Final = frozenset(
     {"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}

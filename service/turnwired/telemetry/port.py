@@ -17,7 +17,10 @@ from turnwired.domain.tool import Tool
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What is known when a run begins. ``parent_headers`` are the caller's, for ``traceparent``."""
+    """What is known when a run begins. ``parent_headers`` are the caller's, for ``traceparent``.
+
+    ``structured``: the answer is to be JSON of a schema.
+    """
 
     run_id: str
     agent_id: str
@@ -27,6 +30,7 @@ class RunInfo:
     server_address: str
     server_port: int
     tools: tuple[Tool, ...] = ()
+    structured: bool = False
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent_headers: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -94,7 +94,7 @@ class OtelRunTelemetry:
         common: Attributes = {}
         if info.session_id:
             common[names.CONVERSATION_ID] = clip(info.session_id)
-        self._chat_template = chat_attributes(info, common, request_parameters(info.model.provider_options_json))
+        self._chat_template = chat_attributes(info, common, request_parameters(info.model, structured=info.structured))
         if self._agent:
             common[names.AGENT_NAME] = self._agent
         self._tool_template: Attributes = {names.OPERATION_NAME: names.OPERATION_EXECUTE_TOOL, **common}

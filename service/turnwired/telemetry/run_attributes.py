@@ -13,6 +13,7 @@ from turnwired.domain.event import IterationFinished
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import ToolResult, ToolResultStatus
+from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Outcome, OutcomeKind
 from turnwired.domain.usage import Cost, Usage, UsageSource
 from turnwired.telemetry import names
@@ -147,7 +148,26 @@ _FLOAT_PARAMETERS = {
 }
 
 
-def request_parameters(options_json: str | None) -> Attributes:
+def request_parameters(model: ModelSelection, *, structured: bool) -> Attributes:
+    """What the request says of generation: its options, else sampling parameters among those of the provider."""
+    attributes = _provider_parameters(model.provider_options_json)
+    options = model.options
+    for option, name in _FLOAT_PARAMETERS.items():
+        value = getattr(options, option)
+        if value is not None:
+            attributes[name] = float(value)
+    if options.seed is not None:
+        attributes[names.REQUEST_SEED] = options.seed
+    if options.top_k is not None:
+        attributes[names.REQUEST_TOP_K] = options.top_k
+    if options.stop_sequences:
+        attributes[names.REQUEST_STOP_SEQUENCES] = tuple(clip(text) for text in options.stop_sequences)
+    if structured:
+        attributes[names.OUTPUT_TYPE] = names.OUTPUT_JSON
+    return attributes
+
+
+def _provider_parameters(options_json: str | None) -> Attributes:
     """Sampling parameters among a provider's options. Others stay out: they may hold text of the prompt."""
     if not options_json:
         return {}

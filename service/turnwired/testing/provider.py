@@ -22,7 +22,7 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import Data, Message, Text, ToolCall, ToolResult
+from turnwired.domain.message import Blob, Data, Message, OpaqueBlock, Reasoning, Text, ToolCall, ToolResult
 from turnwired.domain.tool import Tool
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
@@ -33,15 +33,24 @@ Step = Sequence[ModelItem] | Gate | ProviderError
 """One batch of items, something to wait for, or how the call fails."""
 
 
+def _nothing(request: ModelRequest) -> Sequence[FieldViolation]:
+    del request
+    return ()
+
+
 @dataclass(slots=True)
 class ScriptedProvider:
-    """Plays ``script``; ``requests`` are the calls so far, ``closed`` how many answers were cut by the caller."""
+    """Plays ``script``; ``requests`` are the calls so far, ``closed`` how many answers were cut by the caller.
+
+    ``refuses`` is the answer of ``check``.
+    """
 
     script: list[Sequence[Step]]
     name: str = "scripted"
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
     closed: int = 0
     repeat_last: bool = False
+    refuses: Callable[[ModelRequest], Sequence[FieldViolation]] = _nothing
 
     @property
     def info(self) -> ProviderInfo:
@@ -63,8 +72,8 @@ class ScriptedProvider:
         return json.dumps([tool.ref.routed_name for tool in tools]).encode()
 
     def check(self, request: ModelRequest) -> Sequence[FieldViolation]:
-        """It takes everything."""
-        return ()
+        """What ``refuses`` says: nothing, unless a test wants it."""
+        return self.refuses(request)
 
     def limits(self, model: str) -> ModelLimits:
         """None that it knows."""
@@ -115,6 +124,15 @@ def _part(content: object) -> object:
             return {"result": result.call_id, "status": result.status.value, "content": parts}
         case Data(value):
             return {"json": value}
+        case Reasoning() as thought:
+            signature = thought.signature.decode(errors="replace")
+            return {"reasoning": thought.text, "signature": signature, "of": thought.provider} | (
+                {"redacted": True} if thought.redacted else {}
+            )
+        case OpaqueBlock(kind, value, provider):
+            return {"native": kind, "value": value, "of": provider}
+        case Blob(media_type, data):
+            return {"file": media_type, "bytes": len(data)}
         case _:
             return type(content).__name__
 

@@ -66,18 +66,38 @@ def compile_schema(schema_json: str) -> CompiledSchema | str:
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         return f"its input schema is of type {json.dumps(kind)[:80]}, but arguments are always an object"
     try:
-        validator = jsonschema_rs.validator_for(
-            {**schema, "type": "object"},
+        validator = validator_of({**schema, "type": "object"})
+        offered = _offered(schema)
+    except Unusable as error:
+        return f"its input schema {error}"
+    except ValueError as error:
+        return f"its input schema cannot be used: {str(error)[:300]}"
+    return CompiledSchema(offered if offered is not None else schema_json, validator)
+
+
+class Unusable(Exception):
+    """A schema that nothing can be checked with; the text says why, as what follows the name of the schema."""
+
+
+def validator_of(schema: Schema) -> jsonschema_rs.Validator:
+    """What checks values by this schema. Raises Unusable."""
+    try:
+        return jsonschema_rs.validator_for(
+            schema,
             offline=True,
             mask="the value",
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
         )
-        offered = _offered(schema)
     except jsonschema_rs.ValidationError as error:
-        return f"its input schema is not valid: {error.message[:300]}"
+        raise Unusable(f"is not valid: {error.message[:300]}") from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        return f"its input schema cannot be used: {str(error)[:300]}"
-    return CompiledSchema(offered if offered is not None else schema_json, validator)
+        raise Unusable(f"cannot be used: {str(error)[:300]}") from error
+
+
+def loads(text: str) -> object:
+    """A JSON value with its numbers as they are. Raises ValueError or RecursionError."""
+    # orjson turns integers beyond 64 bits into floats, which would change what the model said.
+    return _loads_wide(text) if _LONG_NUMBER.search(text) is not None else orjson.loads(text)
 
 
 def parse_arguments(arguments_json: str) -> dict[str, object] | str:
@@ -85,9 +105,7 @@ def parse_arguments(arguments_json: str) -> dict[str, object] | str:
     if not arguments_json or arguments_json.isspace():
         return {}
     try:
-        # orjson turns integers beyond 64 bits into floats, which would change what the model asked for.
-        wide = _LONG_NUMBER.search(arguments_json) is not None
-        value: object = _loads_wide(arguments_json) if wide else orjson.loads(arguments_json)
+        value = loads(arguments_json)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         return f"The arguments are not valid JSON: {reason}. Send exactly one JSON object."

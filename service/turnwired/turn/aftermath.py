@@ -11,8 +11,8 @@ from dataclasses import replace
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
-from turnwired.turn.answer import Call
 from turnwired.turn.out import Out
+from turnwired.turn.pieces import Call
 
 
 def repaired(call: Call) -> Notice:

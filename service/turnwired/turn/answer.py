@@ -7,7 +7,6 @@ was never opened, blank text before anything else. Knows nothing of tools, retri
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum, auto
 
 from turnwired.domain.event import (
     Event,
@@ -22,6 +21,7 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
+    MediaProduced,
     ModelItem,
     NativeItem,
     ReasoningChunk,
@@ -33,123 +33,91 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import OpaqueBlock, Part, Reasoning, Text, ToolResult
+from turnwired.domain.message import Blob, OpaqueBlock, Part, Reasoning, Text
 from turnwired.domain.outcome import Notice
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.usage import Usage
 from turnwired.turn.ids import Ids
+from turnwired.turn.pieces import Call, Kind, OpenPart, Piece, WholePart, attached_id
 
-
-class CallState(Enum):
-    """Where a tool call stands. It only ever moves down this list, and SETTLED is entered once."""
-
-    STREAMED = auto()
-    RESOLVING = auto()
-    READY = auto()
-    EXECUTING = auto()
-    SETTLED = auto()
-
-
-class Call:
-    """One tool call, from its first byte to its result.
-
-    ``complete``: the arguments ended well; ``arguments`` is empty before. ``damaged``: fragments were lost or cannot be
-    told apart, so that it must not run. ``call_id`` is empty until the call is announced, which takes a name.
-    """
-
-    __slots__ = (
-        "arguments",
-        "call_id",
-        "closed",
-        "complete",
-        "damaged",
-        "fragments",
-        "name",
-        "provider_call_id",
-        "repairs",
-        "result",
-        "sent",
-        "state",
-        "tool",
-    )
-
-    def __init__(self, provider_call_id: str) -> None:
-        self.call_id = ""
-        self.provider_call_id = provider_call_id
-        self.name = ""
-        self.tool: ToolRef | None = None
-        self.fragments: list[str] = []
-        self.sent = 0
-        self.closed = False
-        self.complete = False
-        self.damaged = False
-        self.arguments = ""
-        self.state = CallState.STREAMED
-        self.result: ToolResult | None = None
-        self.repairs: tuple[str, ...] = ()
-
-
-class _Kind(Enum):
-    TEXT = auto()
-    REASONING = auto()
-    REFUSAL = auto()
-
-
-class _OpenPart:
-    """A part of text while it grows. It exists for readers only once it is ``visible``."""
-
-    __slots__ = ("finished", "fragments", "index", "kind", "part_id", "sent", "signature", "visible")
-
-    def __init__(self, kind: _Kind, index: int) -> None:
-        self.kind = kind
-        self.index = index
-        self.part_id = ""
-        self.fragments: list[str] = []
-        self.sent = 0
-        self.visible = False
-        self.signature = b""
-        self.finished: Part | None = None
+MAX_FILE_BYTES = 3 << 20
+"""Bytes of all files in one answer: they travel together in the run's last event, and an event must fit the 4 MiB that
+gRPC clients take by default."""
 
 
 class Answer:
-    """The answer of one attempt. ``take`` batches of items, then ``finish`` once."""
+    """The answer of one attempt. ``take`` batches of items, then ``finish`` once.
 
-    def __init__(self, ids: Ids, tools: Mapping[str, ToolRef]) -> None:
+    ``provider`` is written on what only that provider understands.
+    """
+
+    def __init__(self, ids: Ids, tools: Mapping[str, ToolRef], provider: str = "") -> None:
         self.calls: list[Call] = []
         self.usage: Usage | None = None
         self.stopped: GenerationStopped | None = None
         self._ids = ids
         self._tools = tools
-        self._entries: list[_OpenPart | Part | Call] = []
+        self._provider = provider
+        self._entries: list[Piece] = []
         self._by_index: dict[int, Call] = {}
-        self._part: _OpenPart | None = None
-        self._dirty: _OpenPart | Call | None = None
+        self._newest: dict[int, Piece] = {}  # at each position, whatever it is
+        self._file_bytes = 0
+        self._file_refused = False
+        self._part: OpenPart | None = None
+        self._dirty: OpenPart | Call | None = None
         self._events: list[Event] = []
         self._warned = False
 
     @property
     def produced(self) -> bool:
-        """Whether readers have seen anything of this attempt: text, reasoning, a call or a native item."""
+        """Whether readers have seen anything of this attempt: text, reasoning, a call, a file or a native item."""
         return any(
-            not isinstance(entry, _OpenPart) or entry.sent > 0 or entry.finished is not None for entry in self._entries
+            not isinstance(entry, OpenPart) or entry.sent > 0 or entry.finished is not None for entry in self._entries
         )
 
     @property
-    def has_text(self) -> bool:
-        """Whether there is text that is not blank and no refusal."""
-        return any(isinstance(entry, _OpenPart) and entry.kind is _Kind.TEXT for entry in self._entries)
+    def has_output(self) -> bool:
+        """Whether there is something to show that is no refusal: text that is not blank, or a file."""
+        return any(
+            entry.kind is Kind.TEXT
+            if isinstance(entry, OpenPart)
+            else isinstance(entry, WholePart) and isinstance(entry.part.content, Blob)
+            for entry in self._entries
+        )
+
+    @property
+    def text(self) -> str:
+        """The text of all finished parts that are neither reasoning nor a refusal."""
+        parts = (entry.finished for entry in self._entries if isinstance(entry, OpenPart) and entry.kind is Kind.TEXT)
+        return "".join(part.content.text for part in parts if part is not None and isinstance(part.content, Text))
 
     @property
     def refused(self) -> bool:
         """Whether the model said in so many words that it refuses."""
-        return any(isinstance(entry, _OpenPart) and entry.kind is _Kind.REFUSAL for entry in self._entries)
+        return any(isinstance(entry, OpenPart) and entry.kind is Kind.REFUSAL for entry in self._entries)
+
+    @property
+    def size(self) -> int:
+        """Bytes of UTF-8 that the model wrote: text, reasoning and arguments."""
+        size = 0
+        for entry in self._entries:
+            if isinstance(entry, WholePart):
+                continue
+            written = [*entry.fragments, entry.arguments if isinstance(entry, Call) else ""]
+            if isinstance(entry, OpenPart) and entry.finished is not None:
+                content = entry.finished.content
+                written.append(content.text if isinstance(content, Text | Reasoning) else "")
+            size += sum(len(text.encode()) for text in written)
+        return size
 
     def contents(self) -> list[Part | Call]:
-        """Finished parts and announced calls, in the order in which they began."""
+        """Finished parts and announced calls, in the order in which they began; what is attached, behind its owner."""
         contents: list[Part | Call] = []
         for entry in self._entries:
-            if not isinstance(entry, _OpenPart):
+            if isinstance(entry, Call):
                 contents.append(entry)
+            elif isinstance(entry, WholePart):
+                contents.append(entry.part)
             elif entry.finished is not None:
                 contents.append(entry.finished)
         return contents
@@ -160,26 +128,19 @@ class Answer:
         for item in items:
             match item:
                 case TextChunk():
-                    self._grow(_Kind.TEXT, item.index, item.text)
+                    self._grow(Kind.TEXT, item.index, item.text)
                 case ToolArgumentsChunk():
                     self._grow_arguments(item)
                 case ReasoningChunk():
-                    self._grow(_Kind.REASONING, item.index, item.text, item.signature)
+                    self._grow(Kind.REASONING, item.index, item.text, item.signature, redacted=item.redacted)
                 case RefusalChunk():
-                    self._grow(_Kind.REFUSAL, item.index, item.text)
+                    self._grow(Kind.REFUSAL, item.index, item.text)
                 case ToolCallOpened():
                     self._open_call(item)
-                case ToolCallClosed():
-                    self._close_call(item.index)
-                case NativeItem():
-                    self._end_part()
-                    self._add_finished(Part(self._ids.part(), OpaqueBlock(item.kind, item.json)))
                 case UsageReported():
                     self.usage = item.usage  # cumulative: the last one wins as a whole
-                case GenerationStopped():
-                    self._stop(item)
-                case ResponseIdentified():
-                    pass
+                case _:
+                    self._take_rare(item)
         self._flush()
         return events
 
@@ -194,6 +155,21 @@ class Answer:
                 self._complete(call)
         return events
 
+    def _take_rare(
+        self, item: ToolCallClosed | NativeItem | MediaProduced | GenerationStopped | ResponseIdentified
+    ) -> None:
+        match item:
+            case ToolCallClosed():
+                self._close_call(item.index)
+            case NativeItem():
+                self._add_native(item)
+            case MediaProduced():
+                self._add_file(item)
+            case GenerationStopped():
+                self._stop(item)
+            case ResponseIdentified():
+                pass
+
     def _stop(self, item: GenerationStopped) -> None:
         """Some providers say it twice: the first word counts, unless it was not a known one."""
         if self.stopped is None or self.stopped.reason is FinishReason.OTHER:
@@ -201,13 +177,13 @@ class Answer:
 
     # --- parts of text ----------------------------------------------------------------------------------------------
 
-    def _grow(self, kind: _Kind, index: int, text: str, signature: bytes = b"") -> None:
+    def _grow(self, kind: Kind, index: int, text: str, signature: bytes = b"", *, redacted: bool = False) -> None:
         if not text and not signature:
             return
         part = self._part
         if part is None or part.index != index or part.kind is not kind:
             self._end_part()
-            part = self._part = _OpenPart(kind, index)
+            part = self._part = self._newest[index] = OpenPart(kind, index)
         if self._dirty is not part:
             self._flush()
             self._dirty = part
@@ -215,6 +191,8 @@ class Answer:
             part.fragments.append(text)
         if signature:
             part.signature = signature
+        if redacted:
+            part.redacted = True
 
     def _flush(self) -> None:
         """Emit what was gathered for one part or call since the delta before."""
@@ -234,12 +212,12 @@ class Answer:
             if not dirty.signature and not fresh.strip():
                 return
             dirty.visible = True
-            dirty.part_id = self._ids.part()
+            dirty.id = self._ids.part()
             self._entries.append(dirty)
         dirty.sent = len(fragments)
         if fresh:
-            delta = ReasoningDelta if dirty.kind is _Kind.REASONING else TextDelta
-            self._events.append(delta(dirty.part_id, fresh))
+            delta = ReasoningDelta if dirty.kind is Kind.REASONING else TextDelta
+            self._events.append(delta(dirty.id, fresh))
 
     def _end_part(self) -> None:
         self._flush()
@@ -247,16 +225,68 @@ class Answer:
         if part is None:
             return
         self._part = None
-        if not part.visible:
-            return
-        text = "".join(part.fragments)
-        content = Reasoning(text, part.signature) if part.kind is _Kind.REASONING else Text(text)
-        part.finished = Part(part.part_id, content)
-        part.fragments = []
-        self._events.append(PartFinished(part.finished))
+        if part.visible:
+            part.finished = Part(part.id, self._content(part))
+            part.fragments = []
+            self._events.append(PartFinished(part.finished))
+        for item in part.waiting:
+            self._place(item, part if part.visible else None)
 
-    def _add_finished(self, part: Part) -> None:
-        self._entries.append(part)
+    def _content(self, part: OpenPart) -> Text | Reasoning:
+        text = "".join(part.fragments)
+        if part.kind is not Kind.REASONING:
+            return Text(text)
+        return Reasoning(text, part.signature, self._provider, part.redacted)
+
+    # --- parts that come whole --------------------------------------------------------------------------------------
+
+    def _add_native(self, item: NativeItem) -> None:
+        """Behind the part or call that is at its position already, once that has an id; else as a part of its own."""
+        owner = self._newest.get(item.index)
+        if isinstance(owner, WholePart) or (owner is not None and owner.there):
+            self._flush()
+            self._place(item, owner)
+        elif isinstance(owner, Call) or (owner is not None and owner is self._part):
+            owner.waiting.append(item)
+        else:
+            self._end_part()
+            self._place(item, None)
+
+    def _place(self, item: NativeItem, owner: Piece | None) -> None:
+        content = OpaqueBlock(item.kind, item.json, self._provider)
+        if owner is None:
+            self._add_whole(item.index, Part(self._ids.part(), content))
+            return
+        owner.attached += 1
+        part = Part(attached_id(owner.id, owner.attached), content)
+        self._entries.insert(self._entries.index(owner) + owner.attached, WholePart(part))
+        self._events.append(PartFinished(part))
+
+    def _add_file(self, item: MediaProduced) -> None:
+        if not item.data:
+            return
+        self._end_part()
+        if self._file_bytes + len(item.data) > MAX_FILE_BYTES:
+            self._refuse_file(item)
+            return
+        self._file_bytes += len(item.data)
+        self._add_whole(item.index, Part(self._ids.part(), Blob(item.media_type, item.data)))
+
+    def _refuse_file(self, item: MediaProduced) -> None:
+        if self._file_refused:
+            return
+        self._file_refused = True
+        self._events.append(
+            Notice(
+                Reason.MESSAGE_TOO_LARGE,
+                f"A file that the model made ({item.media_type[:64]}, {len(item.data)} bytes) was left out: the files "
+                f"of one answer may have {MAX_FILE_BYTES} bytes together. Ask for smaller ones, or for fewer.",
+            )
+        )
+
+    def _add_whole(self, index: int, part: Part) -> None:
+        whole = self._newest[index] = WholePart(part)
+        self._entries.append(whole)
         self._events.append(PartFinished(part))
 
     # --- tool calls -------------------------------------------------------------------------------------------------
@@ -271,7 +301,7 @@ class Answer:
                 self._announce(call, item.name)
                 return
         call = Call(item.provider_call_id)
-        self._by_index[item.index] = call
+        self._by_index[item.index] = self._newest[item.index] = call
         if item.name:
             self._announce(call, item.name)
 
@@ -283,6 +313,8 @@ class Answer:
         self.calls.append(call)
         self._entries.append(call)
         self._events.append(ToolCallStarted(call.call_id, call.tool, "" if call.tool is not None else name))
+        for waiting in call.waiting:
+            self._place(waiting, call)
         if call.fragments:
             self._dirty = call
         if call.closed:

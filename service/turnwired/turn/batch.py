@@ -14,11 +14,11 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.tool import ToolRef
 from turnwired.turn import aftermath
-from turnwired.turn.answer import Call, CallState
 from turnwired.turn.effects import ResolveTool, RunTool
 from turnwired.turn.facts import ToolFinished, ToolProgress, ToolResolved
 from turnwired.turn.ids import Ids
 from turnwired.turn.out import Out
+from turnwired.turn.pieces import Call, CallState
 
 NAMES_SHOWN = 40
 """Names of tools that the model is told of when it asks for one that does not exist."""

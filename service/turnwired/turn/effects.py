@@ -11,11 +11,12 @@ from turnwired.domain.model import IterationKind
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Call the model -> ModelProduced*, then ModelEnded or ModelFailed.
+    """Call the model -> ModelCalled, ModelProduced*, then ModelEnded or ModelFailed.
 
     ``append`` are the messages that this run added since its call before (assistant turn, then one TOOL message with
     the results in call order): the request is the one before plus these, so its prefix only grows. Empty on a retry.
-    ``offer_tools`` is False for a pass that must not call tools.
+    ``offer_tools`` is False for a pass that must not call tools. ``renew_credentials``: the provider rejected those of
+    the attempt before, so they are read or fetched anew.
     """
 
     iteration: int
@@ -24,6 +25,7 @@ class CallModel:
     append: tuple[Message, ...]
     offer_tools: bool = True
     max_output_tokens: int | None = None
+    renew_credentials: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
-from turnwired.domain.outcome import LimitTrip, Outcome, OutcomeKind
+from turnwired.domain.outcome import LimitTrip, Notice, Outcome, OutcomeKind
 from turnwired.domain.usage import Usage
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.answer import Answer
@@ -19,6 +19,18 @@ COMPLETE = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.O
 
 UNFINISHED = frozenset({FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED})
 """Finish reasons after which the answer is cut at an unknown place."""
+
+CUT_BY_LIMIT = (
+    "Not executed: the answer reached the output token limit, so this call may be incomplete. "
+    "Make it again with a smaller payload, or in several calls."
+)
+CUT = "Not executed: the answer broke off before its end, so this call may be incomplete."
+
+USAGE_UNREPORTED = Notice(
+    Reason.USAGE_UNREPORTED,
+    "The provider reported no usage. Tokens of this run are estimated from the sizes of request and answer, and so is "
+    "what is computed from them.",
+)
 
 _RECOVERABLE = frozenset(
     {
@@ -52,6 +64,12 @@ class Ending:
             partial=has_output and not self.whole,
         )
 
+    def explained(self, why: str) -> Ending:
+        """The same end, its failure saying more."""
+        if self.failure is None or not why:
+            return self
+        return replace(self, failure=replace(self.failure, message=f"{self.failure.message} {why}"))
+
 
 ANSWERED = Ending(OutcomeKind.ANSWERED, whole=True)
 
@@ -64,7 +82,7 @@ def of_complete_answer(answer: Answer, reason: FinishReason, calls_settled: int)
     """The end after a whole answer without tool calls. ``calls_settled`` counts the calls of the run before it."""
     if answer.refused:
         return _refusal(answer, Reason.MODEL_REFUSED)
-    if answer.has_text:
+    if answer.has_output:
         return ANSWERED
     if reason is FinishReason.TOOL_CALLS:
         return _model(
@@ -142,7 +160,7 @@ def _refusal(answer: Answer, reason: Reason) -> Ending:
     who = "The model" if reason is Reason.MODEL_REFUSED else "A content filter of the provider"
     message = f"{who} refused to answer. Sending the same turn again will not help."
     failure = Failure(FailurePhase.MODEL, reason, message)
-    return Ending(OutcomeKind.REFUSED, failure, whole=not answer.has_text)
+    return Ending(OutcomeKind.REFUSED, failure, whole=not answer.has_output)
 
 
 def max_steps(bounds: Bounds) -> Ending:

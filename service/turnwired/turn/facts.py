@@ -27,6 +27,15 @@ class PreparationFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCalled:
+    """The request is made. ``input_tokens`` estimates its size, for a provider that does not report any usage."""
+
+    iteration: int
+    attempt: int
+    input_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelProduced:
     """What one socket read of a model call brought."""
 
@@ -37,17 +46,25 @@ class ModelProduced:
 
 @dataclass(frozen=True, slots=True)
 class ModelEnded:
-    """The provider's answer ended without an error. Whether it ended well is told by a GenerationStopped before it."""
+    """The provider's answer ended without an error. Whether it ended well is told by a GenerationStopped before it.
+
+    ``jitter`` and ``remaining_ns`` as in ModelFailed: an answer that ended before it began counts as a failed attempt.
+    """
 
     iteration: int
     attempt: int
     duration_ns: int = 0
     time_to_first_token_ns: int | None = None
+    jitter: float = 0.0
+    remaining_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """A model call failed. ``jitter`` is a random number in [0, 1) drawn by the driver, for the retry delay."""
+    """A model call failed. ``jitter`` is a random number in [0, 1) drawn by the driver, for the retry delay.
+
+    ``remaining_ns``: how long the run may still go on, negative when it is late already; None: without limit.
+    """
 
     iteration: int
     attempt: int
@@ -55,6 +72,7 @@ class ModelFailed:
     jitter: float = 0.0
     duration_ns: int = 0
     time_to_first_token_ns: int | None = None
+    remaining_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +149,7 @@ class DriverFailed:
 Fact = (
     Begin
     | PreparationFailed
+    | ModelCalled
     | ModelProduced
     | ModelEnded
     | ModelFailed

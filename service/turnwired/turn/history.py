@@ -72,7 +72,10 @@ def _without_calls(parts: Iterable[Part], kept: set[str]) -> list[Part]:
 
 
 class Transcript:
-    """What one run adds to its conversation: assistant turns, each followed by one message with its results."""
+    """What one run adds to its conversation: assistant turns, each followed by one message with its results.
+
+    A turn without calls can be followed by a correction, in the words of a user.
+    """
 
     def __init__(self, run_id: str, ids: Ids) -> None:
         self._run_id = run_id
@@ -80,6 +83,7 @@ class Transcript:
         self._messages: list[Message] = []
         self._handed_out = 0
         self._turn: Message | None = None
+        self._corrected: Message | None = None
 
     @property
     def turn(self) -> Message | None:
@@ -93,11 +97,11 @@ class Transcript:
     def add_turn(self, parts: Sequence[Part], *, cut: bool, paused: bool = False) -> None:
         """Add the assistant's turn, unless nothing of it is worth keeping.
 
-        Of a turn that was ``cut`` only text and calls stay: providers refuse unfinished reasoning and native items
-        that lack what should have followed. The caller leaves out calls of a cut turn whose arguments never ended.
+        Of a turn that was ``cut`` only text, files and calls stay: providers refuse unfinished reasoning and native
+        items that lack what should have followed. Cut calls without all of their arguments the caller leaves out.
         A turn without anything to show or to answer stays only when it was ``paused`` and must go back as it is.
         """
-        kept = tuple(part for part in parts if not cut or isinstance(part.content, Text | ToolCall))
+        kept = tuple(part for part in parts if not cut or isinstance(part.content, Text | Blob | ToolCall))
         if not any(isinstance(part.content, (*VISIBLE, ToolCall)) for part in kept) and not (paused and kept):
             return
         self._turn = Message(Role.ASSISTANT, kept, self._ids.message(), self._run_id)
@@ -134,6 +138,12 @@ class Transcript:
         if kept:
             self._messages.append(replace(answers, parts=kept))
 
+    def add_correction(self, text: str) -> None:
+        """Tell the model, as a user would, what is wrong with the turn. Unless it says more, that one is shown."""
+        self._corrected = self._turn
+        part = Part(self._ids.part(), Text(text))
+        self._messages.append(Message(Role.USER, (part,), self._ids.message(), self._run_id))
+
     def fresh(self) -> tuple[Message, ...]:
         """The messages added since this was asked before: what the next request has more than the one before."""
         fresh = tuple(self._messages[self._handed_out :])
@@ -145,8 +155,9 @@ class Transcript:
         return tuple(self._messages)
 
     def shown(self) -> Message | None:
-        """What of the last turn is to be shown as the run's message; None when there is nothing."""
-        if self._turn is None:
-            return None
-        parts = tuple(part for part in self._turn.parts if isinstance(part.content, VISIBLE))
-        return Message(Role.ASSISTANT, parts, self._turn.message_id, self._run_id) if parts else None
+        """What of the last turn that said anything is to be shown as the run's message; None when there is nothing."""
+        for turn in (self._turn, self._corrected):
+            parts = () if turn is None else tuple(part for part in turn.parts if isinstance(part.content, VISIBLE))
+            if turn is not None and parts:
+                return Message(Role.ASSISTANT, parts, turn.message_id, self._run_id)
+        return None

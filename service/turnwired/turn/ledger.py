@@ -3,8 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
+from turnwired.domain.usage import Cost, Usage, UsageSource, estimated_tokens, sum_cost, sum_usage
+
+_INEXACT = frozenset({UsageSource.ESTIMATED, UsageSource.MIXED})
+
+
+def spent_usage(reported: Usage | None, input_tokens: int | None, written: int, *, cut: bool) -> Usage | None:
+    """What an attempt used, as far as it is known. ``written`` are the bytes of its output.
+
+    Without a report it is estimated, if the size of the input is known. What was reported before an answer was ``cut``
+    can lack some of the output, and is then no exact number either.
+    """
+    if reported is None:
+        if input_tokens is None:
+            return None
+        return Usage(input_tokens, estimated_tokens(written), source=UsageSource.ESTIMATED)
+    if not cut or not written:
+        return reported
+    output = max(reported.output_tokens or 0, estimated_tokens(written))
+    return replace(reported, output_tokens=output, source=UsageSource.MIXED)
 
 
 class Ledger:
@@ -22,6 +41,9 @@ class Ledger:
         elif not spent:
             return None
         cost = self._price(usage or Usage(), duration_ns)
+        by_time = cost == self._price(Usage(), duration_ns)  # and so exact, whoever counted the tokens
+        if cost is not None and usage is not None and usage.source in _INEXACT and not by_time:
+            cost = replace(cost, complete=False)
         self._costs.append(cost)
         return cost
 

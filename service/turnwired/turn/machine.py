@@ -14,19 +14,18 @@ from turnwired.domain.event import (
     IterationRetryScheduled,
     IterationStarted,
     RunFinished,
-    RunStarted,
 )
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Part
-from turnwired.domain.model import IterationKind
+from turnwired.domain.model import CheckedOutput, IterationKind
 from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
-from turnwired.turn import ending, retry
+from turnwired.turn import ending, retry, structured
 from turnwired.turn.aftermath import LateResults
-from turnwired.turn.answer import Answer, Call
+from turnwired.turn.answer import Answer
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.effects import Abandon, CallModel, Emitted, Settle, Step, Wait
 from turnwired.turn.ending import Ending
@@ -36,6 +35,7 @@ from turnwired.turn.facts import (
     DeadlineReached,
     DriverFailed,
     Fact,
+    ModelCalled,
     ModelEnded,
     ModelFailed,
     ModelProduced,
@@ -48,16 +48,11 @@ from turnwired.turn.facts import (
 )
 from turnwired.turn.history import Transcript, call_part
 from turnwired.turn.ids import Ids
-from turnwired.turn.ledger import Ledger
+from turnwired.turn.ledger import Ledger, spent_usage
 from turnwired.turn.out import NOTHING, Out
-from turnwired.turn.setup import TurnSetup
+from turnwired.turn.pieces import Call
+from turnwired.turn.setup import OutputCheck, TurnSetup
 from turnwired.turn.state import ACCEPTED, TurnState
-
-CUT_BY_LIMIT = (
-    "Not executed: the answer reached the output token limit, so this call may be incomplete. "
-    "Make it again with a smaller payload, or in several calls."
-)
-CUT = "Not executed: the answer broke off before its end, so this call may be incomplete."
 
 
 class TurnMachine:
@@ -82,8 +77,11 @@ class TurnMachine:
         self._ledger = Ledger(setup.price)
         self._calls_settled = 0
         self._calls_counted = 0
-        self._limit_reported = False
+        self._limit_reported = self._renewed = False
         self._late = LateResults()
+        self._kind = IterationKind.STEP
+        self._input_tokens: int | None = None
+        self._usage_missed = False
 
     @property
     def executing(self) -> tuple[str, ...]:
@@ -112,10 +110,8 @@ class TurnMachine:
                 self._next_iteration(out)
             case PreparationFailed(failure):
                 self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
-            case ModelEnded():
-                return self._model_ended(fact, out)
-            case ModelFailed():
-                return self._model_failed(fact, out)
+            case ModelCalled() | ModelEnded() | ModelFailed():
+                return self._is_current(fact.iteration, fact.attempt) and self._model_fact(fact, out)
             case RetryDue(iteration, attempt):
                 return self._retry_due(iteration, attempt, out)
             case ToolResolved() | ToolProgress() | ToolFinished():
@@ -136,44 +132,34 @@ class TurnMachine:
     # --- the model ----------------------------------------------------------------------------------------------------
 
     def _run_started(self, out: Out) -> None:
-        setup = self.setup
-        out.emit_for_run(
-            RunStarted(
-                run_id=setup.run_id,
-                agent_id=setup.agent_id,
-                agent_revision=setup.agent_revision,
-                model=setup.model,
-                effective_policy=setup.effective_policy,
-                tool_names=tuple(setup.tools),
-                session_id=setup.session_id,
-                parent_run_id=setup.parent_run_id,
-                input_message_ids=setup.input_message_ids,
-                trace_context=setup.trace_context,
-            )
-        )
-        for notice in setup.notices:
+        out.emit_for_run(self.setup.started())
+        for notice in self.setup.notices:
             out.emit_for_run(notice)
 
-    def _next_iteration(self, out: Out) -> None:
+    def _next_iteration(self, out: Out, kind: IterationKind = IterationKind.STEP) -> None:
         self.iteration += 1
         self.attempt = 0
+        self._kind = kind
+        self._renewed = False
         self._batch = None
         self._transcript.begin_turn()
         out.iteration = self.iteration
         limit = self.setup.bounds.max_output_tokens
-        out.emit(IterationStarted(IterationKind.STEP, self.setup.model, max_output_tokens=limit))
+        out.emit(IterationStarted(kind, self.setup.model, max_output_tokens=limit))
         self._call_model(out)
 
-    def _call_model(self, out: Out) -> None:
+    def _call_model(self, out: Out, *, renew: bool = False) -> None:
         self.attempt += 1
         self._answer = self._new_answer()
+        self._input_tokens = None
         self.state = TurnState.CALLING_MODEL
         append = self._transcript.fresh()
         limit = self.setup.bounds.max_output_tokens
-        out.do(CallModel(self.iteration, self.attempt, IterationKind.STEP, append, max_output_tokens=limit))
+        tools = self._kind is IterationKind.STEP
+        out.do(CallModel(self.iteration, self.attempt, self._kind, append, tools, limit, renew))
 
     def _new_answer(self) -> Answer:
-        return Answer(self._ids, self.setup.tools)
+        return Answer(self._ids, self.setup.tools, self.setup.model.provider)
 
     def _is_current(self, iteration: int, attempt: int) -> bool:
         return iteration == self.iteration and attempt == self.attempt
@@ -189,9 +175,17 @@ class TurnMachine:
         iteration = self.iteration
         return Step(tuple([Emitted(iteration, event) for event in events]))
 
-    def _model_ended(self, fact: ModelEnded, out: Out) -> bool:
-        if not self._is_current(fact.iteration, fact.attempt):
-            return False
+    def _model_fact(self, fact: ModelCalled | ModelEnded | ModelFailed, out: Out) -> bool:
+        match fact:
+            case ModelCalled():
+                self._input_tokens = fact.input_tokens
+            case ModelEnded():
+                self._model_ended(fact, out)
+            case ModelFailed():
+                self._model_failed(fact, out)
+        return True
+
+    def _model_ended(self, fact: ModelEnded, out: Out) -> None:
         answer, stopped = self._answer, self._answer.stopped
         reason = stopped.reason if stopped is not None else FinishReason.EOF
         provider_reason = stopped.provider_reason if stopped is not None else ""
@@ -199,6 +193,11 @@ class TurnMachine:
         if reason not in ending.COMPLETE:
             usage = answer.usage or Usage()
             cut = self._located(ending.of_cut_answer(answer, reason, provider_reason, self.setup.bounds, usage))
+            if reason in ending.UNFINISHED and not answer.produced:
+                why_not = self._try_again(out, cut.failure, fact)
+                if why_not is None:
+                    return
+                cut = cut.explained(why_not)
         self._close_iteration(
             out,
             reason,
@@ -209,19 +208,39 @@ class TurnMachine:
         )
         if cut is not None:
             self._after_cut_answer(out, cut, reason)
+        elif answer.calls and self._kind is IterationKind.STRUCTURED_OUTPUT:
+            self._refuse_tools(out)
         elif answer.calls:
             self._begin_tools(out)
         elif reason is FinishReason.PAUSE and self._transcript.turn is not None:
-            self._go_on(out)  # the provider wants its own unfinished turn back
+            self._go_on(out, self._kind)  # the provider wants its own unfinished turn back
         else:
             self._after_answer(out, reason)
-        return True
 
     def _after_answer(self, out: Out, reason: FinishReason) -> None:
         end = ending.of_complete_answer(self._answer, reason, self._calls_settled)
         if reason is FinishReason.TOOL_CALLS and end.failure is not None:
             out.emit(Notice(end.failure.reason, "The provider's finish word promises tool calls, but there are none."))
-        self._settle(out, end)
+        check = self.setup.check_output
+        if check is not None and structured.wants_output(end):
+            self._after_structured_answer(out, end, check)
+        else:
+            self._settle(out, end)
+
+    def _after_structured_answer(self, out: Out, end: Ending, check: OutputCheck) -> None:
+        """Take the value; told what is wrong the model can correct it, once: it must not go round in circles."""
+        missing = end.kind is not OutcomeKind.ANSWERED
+        checked = CheckedOutput(None, (structured.NO_ANSWER,)) if missing else structured.read(self._answer.text, check)
+        corrected = self._kind is IterationKind.STRUCTURED_OUTPUT
+        if checked.json is not None:
+            self._settle(out, end, checked.json)
+        elif corrected or self.iteration >= self.setup.bounds.max_steps:
+            self._settle(out, end if missing else structured.invalid(checked.problems, corrected=corrected))
+        else:
+            notice = structured.told(checked.problems)
+            out.emit(notice)
+            self._transcript.add_correction(structured.correction(notice.message))
+            self._next_iteration(out, IterationKind.STRUCTURED_OUTPUT)
 
     def _after_cut_answer(self, out: Out, cut: Ending, reason: FinishReason) -> None:
         calls = self._answer.calls
@@ -229,22 +248,19 @@ class TurnMachine:
         if calls:
             self._calls_settled += len(calls)
             self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
-            self._batch.refuse(out, CUT_BY_LIMIT if by_limit else CUT, Reason.TOOL_CALL_TRUNCATED)
+            self._batch.refuse(out, ending.CUT_BY_LIMIT if by_limit else ending.CUT, Reason.TOOL_CALL_TRUNCATED)
             self._transcript.add_results(self._batch.results())
-        can_go_on = self.iteration < self.setup.bounds.max_steps and not self._limit_reported
-        if calls and by_limit and can_go_on:
+        can_go_on = self.iteration < self.setup.bounds.max_steps and self._kind is IterationKind.STEP
+        if calls and by_limit and can_go_on and not self._limit_reported:
             # Told once, the model can make smaller calls; told twice it would go round in circles.
             self._limit_reported = True
             self._next_iteration(out)
         else:
             self._settle(out, cut)
 
-    def _model_failed(self, fact: ModelFailed, out: Out) -> bool:
-        if not self._is_current(fact.iteration, fact.attempt):
-            return False
+    def _model_failed(self, fact: ModelFailed, out: Out) -> None:
         failure = replace(fact.failure, iteration=self.iteration)
-        bounds = self.setup.bounds
-        reason = retry.why_not(bounds, self.attempt, failure, produced=self._answer.produced)
+        reason = self._try_again(out, failure, fact)
         if reason is not None:
             failure = replace(failure, message=f"{failure.message} {reason}".rstrip())
             self._close_iteration(
@@ -255,15 +271,27 @@ class TurnMachine:
                 time_to_first_token_ns=fact.time_to_first_token_ns,
             )
             self._after_cut_answer(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
-            return True
-        delay = retry.delay_ns(bounds, self.attempt, failure, fact.jitter)
+
+    def _try_again(self, out: Out, failure: Failure | None, fact: ModelEnded | ModelFailed) -> str | None:
+        """Schedule another attempt, or say why there is none."""
+        if failure is None:
+            return ""
+        produced, renewed = self._answer.produced, self._renewed
+        attempt = retry.Attempt(self.attempt, failure, produced, renewed, fact.jitter, fact.remaining_ns)
+        next_step = retry.after(self.setup.bounds, attempt)
+        if isinstance(next_step, retry.GiveUp):
+            return next_step.why
         usage = self._answer.usage
-        cost = self._ledger.charge(usage, fact.duration_ns, spent=False)
-        out.emit(IterationRetryScheduled(self.attempt, delay, failure, usage or Usage(), cost))
-        self._answer = self._new_answer()
-        self.state = TurnState.WAITING_TO_RETRY
-        out.do(Wait(self.iteration, self.attempt + 1, delay))
-        return True
+        cost = self._ledger.charge(usage, fact.duration_ns, spent=type(fact) is ModelEnded)
+        out.emit(IterationRetryScheduled(self.attempt, next_step.delay_ns, failure, usage or Usage(), cost))
+        if next_step.renew:
+            self._renewed = True
+            self._call_model(out, renew=True)
+        else:
+            self._answer = self._new_answer()
+            self.state = TurnState.WAITING_TO_RETRY
+            out.do(Wait(self.iteration, self.attempt + 1, next_step.delay_ns))
+        return None
 
     def _retry_due(self, iteration: int, attempt: int, out: Out) -> bool:
         if not self._is_current(iteration, attempt - 1):
@@ -287,7 +315,10 @@ class TurnMachine:
         out.emit_all(answer.finish(complete=reason in ending.COMPLETE))
         # A call that was refused before its first byte cost nothing; one that was under way may have.
         under_way = self.state is TurnState.CALLING_MODEL and reason is not FinishReason.ERROR
-        cost = self._ledger.charge(usage, duration_ns, spent=answer.produced or under_way)
+        spent = answer.produced or under_way
+        if spent:
+            usage = self._usage_of(out, answer, cut=unfinished)
+        cost = self._ledger.charge(usage, duration_ns, spent=spent)
         out.emit(
             IterationFinished(
                 reason, provider_reason, usage or Usage(), cost, duration_ns, time_to_first_token_ns, failure
@@ -300,7 +331,25 @@ class TurnMachine:
         ]
         self._transcript.add_turn(parts, cut=unfinished, paused=reason is FinishReason.PAUSE)
 
+    def _usage_of(self, out: Out, answer: Answer, *, cut: bool) -> Usage | None:
+        """Reported or else estimated; a provider that answers and reports none is named once in a run."""
+        reported = answer.usage
+        usage = spent_usage(reported, self._input_tokens, answer.size, cut=cut)
+        if reported is None and usage is not None and not cut and not self._usage_missed:
+            self._usage_missed = True
+            out.emit(ending.USAGE_UNREPORTED)
+        return usage
+
     # --- tools --------------------------------------------------------------------------------------------------------
+
+    def _refuse_tools(self, out: Out) -> None:
+        """The model was offered no tools and called some all the same: nothing of that runs."""
+        calls = self._answer.calls
+        self._calls_settled += len(calls)
+        self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
+        self._batch.refuse(out, structured.NOT_ASKED_FOR)
+        self._transcript.add_results(self._batch.results())
+        self._settle(out, structured.invalid((structured.NO_ANSWER,), corrected=True))
 
     def _begin_tools(self, out: Out) -> None:
         calls = self._answer.calls
@@ -349,11 +398,11 @@ class TurnMachine:
         else:
             self._go_on(out)
 
-    def _go_on(self, out: Out) -> None:
+    def _go_on(self, out: Out, kind: IterationKind = IterationKind.STEP) -> None:
         if self.iteration >= self.setup.bounds.max_steps:
             self._settle(out, ending.max_steps(self.setup.bounds))
         else:
-            self._next_iteration(out)
+            self._next_iteration(out, kind)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -381,7 +430,7 @@ class TurnMachine:
             out.do(Abandon(model_busy, executing))
         self._settle(out, end)
 
-    def _settle(self, out: Out, end: Ending) -> None:
+    def _settle(self, out: Out, end: Ending, structured_output_json: str | None = None) -> None:
         end = self._located(end)
         message = self._transcript.shown()
         self.outcome = end.outcome(has_output=message is not None)
@@ -390,6 +439,7 @@ class TurnMachine:
         finished = RunFinished(
             outcome=self.outcome,
             message=message,
+            structured_output_json=structured_output_json,
             usage=self._ledger.usage(),
             cost=self._ledger.cost(),
             iteration_count=self.iteration,

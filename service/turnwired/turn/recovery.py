@@ -30,7 +30,7 @@ from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Part, Reasoning, Text, ToolResult, ToolResultStatus
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.trace import RunTrace
@@ -41,6 +41,8 @@ from turnwired.turn.effects import Emitted
 from turnwired.turn.ending import UNFINISHED, Ending
 from turnwired.turn.history import Transcript, call_part
 from turnwired.turn.ids import Ids
+from turnwired.turn.pieces import place_of
+from turnwired.turn.structured import correction
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,9 @@ class _OpenPart:
     reasoning: bool
     fragments: list[str] = field(default_factory=list[str])
 
-    def finish(self, part_id: str) -> Part:
+    def finish(self, part_id: str, provider: str) -> Part:
         text = "".join(self.fragments)
-        return Part(part_id, Reasoning(text) if self.reasoning else Text(text))
+        return Part(part_id, Reasoning(text, provider=provider) if self.reasoning else Text(text))
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ class _Iteration:
     number: int
     entries: dict[str, Part | _OpenPart | _Call] = field(default_factory=dict[str, "Part | _OpenPart | _Call"])
     finish_reason: FinishReason | None = None
+    correction: str = ""
 
 
 def closing_step(
@@ -106,17 +109,20 @@ class _Replay:
         self._started = False
         self._settled = False
         self._unread = False
+        self._provider = ""
 
     def add(self, logged: LoggedEvent) -> None:
         event = logged.event
         self._started = True
         match event:
+            case RunStarted():
+                self._provider = event.model.provider
             case IterationStarted():
                 self._iterations.append(_Iteration(logged.iteration))
             case TextDelta() | ReasoningDelta():
                 self._grow(event)
             case PartFinished(part):
-                self._entries[part.part_id] = part
+                self._put(part)
             case IterationRetryScheduled(usage=usage, cost=cost):
                 self._usages.append(usage)
                 if usage != Usage():
@@ -125,6 +131,8 @@ class _Replay:
                 self._iterations[-1].finish_reason = event.finish_reason
                 self._usages.append(event.usage)
                 self._costs.append(event.cost)
+            case Notice(Reason.STRUCTURED_OUTPUT_INVALID, message) if self._iterations:
+                self._iterations[-1].correction = correction(message)
             case RunFinished():
                 self._settled = True
                 self._unread = ended_by_tool(event.outcome)
@@ -150,6 +158,17 @@ class _Replay:
     @property
     def _entries(self) -> dict[str, Part | _OpenPart | _Call]:
         return self._iterations[-1].entries
+
+    def _put(self, part: Part) -> None:
+        """A finished part: where its deltas were, or behind the part or call that it is attached to."""
+        entries = self._entries
+        if part.part_id not in entries and (place := place_of(part.part_id, list(entries))) < len(entries):
+            items: list[tuple[str, Part | _OpenPart | _Call]] = list(entries.items())
+            items.insert(place, (part.part_id, part))
+            entries.clear()
+            entries.update(items)
+        else:
+            entries[part.part_id] = part
 
     def _grow(self, delta: TextDelta | ReasoningDelta) -> None:
         entry = self._entries.setdefault(delta.part_id, _OpenPart(isinstance(delta, ReasoningDelta)))
@@ -179,7 +198,7 @@ class _Replay:
         entries = self._entries
         for part_id, entry in entries.items():
             if isinstance(entry, _OpenPart):
-                part = entries[part_id] = entry.finish(part_id)
+                part = entries[part_id] = entry.finish(part_id, self._provider)
                 closing.append(PartFinished(part))
         self._iterations[-1].finish_reason = FinishReason.ABORTED
         self._costs.append(None)  # what the open call used is not known: the cost is a lower bound
@@ -214,6 +233,8 @@ class _Replay:
             transcript.begin_turn()
             transcript.add_turn(parts, cut=cut, paused=iteration.finish_reason is FinishReason.PAUSE)
             transcript.add_results(results)
+            if iteration.correction:
+                transcript.add_correction(iteration.correction)
         if self._unread:
             transcript.leave_out_unread()
         return transcript

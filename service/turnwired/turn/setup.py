@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from turnwired.domain.model import ModelSelection, TraceContext
+from turnwired.domain.event import RunStarted
+from turnwired.domain.model import CheckedOutput, ModelSelection, TraceContext
 from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import EffectivePolicy
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.usage import Cost, Usage
 from turnwired.policy.bounds import Bounds
+
+OutputCheck = Callable[[str], CheckedOutput]
+"""Holds the JSON text of an answer against the schema asked for. Pure."""
 
 
 def unpriced(usage: Usage, duration_ns: int) -> Cost | None:
@@ -25,7 +29,8 @@ class TurnSetup:
 
     ``tools`` maps routed names to tools, in the order in which the model sees them. ``price`` is pure: usage and
     nanoseconds of one call to its cost, None when there is no price.
-    ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted.
+    ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted. ``check_output``: the final
+    answer must be structured; None: it is free text.
     """
 
     run_id: str
@@ -42,3 +47,19 @@ class TurnSetup:
     include_trace: bool = False
     notices: tuple[Notice, ...] = ()
     price: Callable[[Usage, int], Cost | None] = unpriced
+    check_output: OutputCheck | None = None
+
+    def started(self) -> RunStarted:
+        """The run's first event."""
+        return RunStarted(
+            run_id=self.run_id,
+            agent_id=self.agent_id,
+            agent_revision=self.agent_revision,
+            model=self.model,
+            effective_policy=self.effective_policy,
+            tool_names=tuple(self.tools),
+            session_id=self.session_id,
+            parent_run_id=self.parent_run_id,
+            input_message_ids=self.input_message_ids,
+            trace_context=self.trace_context,
+        )

@@ -10,6 +10,7 @@ from turnwired.turn.facts import (
     CancelRequested,
     DeadlineReached,
     DriverFailed,
+    ModelCalled,
     ModelEnded,
     ModelFailed,
     ModelProduced,
@@ -39,7 +40,7 @@ _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
 
 ACCEPTED: Mapping[TurnState, frozenset[type]] = {
     TurnState.READY: _STOPS | {Begin, PreparationFailed},
-    TurnState.CALLING_MODEL: _STOPS | {ModelProduced, ModelEnded, ModelFailed, ToolResultLate},
+    TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed, ToolResultLate},
     TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate},
     TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished, ToolResultLate},
     TurnState.SETTLED: frozenset(),

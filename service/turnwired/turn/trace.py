@@ -23,6 +23,7 @@ from turnwired.domain.message import (
     Blob,
     Content,
     Data,
+    Message,
     OpaqueBlock,
     Part,
     Reasoning,
@@ -34,6 +35,7 @@ from turnwired.domain.outcome import Notice
 from turnwired.domain.trace import AttemptTrace, IterationTrace, RunTrace, ToolCallTrace, TraceEntry
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
 from turnwired.turn.history import unknown_tool
+from turnwired.turn.pieces import place_of
 
 
 @dataclass(slots=True)
@@ -94,7 +96,7 @@ class TraceFold:
         assert isinstance(trace, IterationTrace)
         match logged.event:
             case PartFinished(part):
-                opened.parts.append(part)
+                opened.parts.insert(place_of(part.part_id, [each.part_id for each in opened.parts]), part)
             case IterationRetryScheduled() as retry:
                 failed = AttemptTrace(
                     retry.attempt, retry.failure, retry.delay_ns, None if retry.usage == Usage() else retry.usage
@@ -178,6 +180,8 @@ def trace_of(events: Iterable[LoggedEvent]) -> RunTrace:
 
 TRACE_BYTES = 2 << 20
 """A trace travels in one message with the run's end; gRPC clients take 4 MiB unless they are told otherwise."""
+EVENT_BYTES = 7 << 19
+"""What contents of one event may have together, with room for the rest of the message."""
 _CUTS = (32 << 10, 8 << 10, 2 << 10, 512, 64, 0)
 
 
@@ -194,6 +198,12 @@ def bounded(trace: RunTrace, max_bytes: int = TRACE_BYTES) -> RunTrace:
     return trace
 
 
+def bounded_beside(trace: RunTrace, message: Message | None, structured_json: str | None = None) -> RunTrace:
+    """The trace as it travels in one event with the run's message and structured output."""
+    taken = 0 if message is None else sum(_content_size(part.content) for part in message.parts)
+    return bounded(trace, max(0, min(TRACE_BYTES, EVENT_BYTES - taken - len((structured_json or "").encode()))))
+
+
 def _size(entry: TraceEntry) -> int:
     match entry.entry:
         case IterationTrace(parts=parts):
@@ -206,8 +216,10 @@ def _size(entry: TraceEntry) -> int:
 
 def _content_size(content: Content) -> int:
     match content:
-        case Text(text) | Reasoning(text=text) | Data(text):
+        case Text(text) | Data(text):
             return len(text.encode())
+        case Reasoning(text, signature):
+            return len(text.encode()) + len(signature)
         case ToolCall(arguments_json=arguments):
             return len(arguments.encode())
         case ToolResult(content=parts, structured_json=structured):
@@ -238,7 +250,8 @@ def _cut(content: Content, longest: int) -> Content:
         case Text(text):
             return Text(_cut_text(text, longest))
         case Reasoning() as reasoning:
-            return replace(reasoning, text=_cut_text(reasoning.text, longest))
+            signature = reasoning.signature if len(reasoning.signature) <= longest else b""
+            return replace(reasoning, text=_cut_text(reasoning.text, longest), signature=signature)
         case ToolCall() as call:
             return replace(call, arguments_json=_cut_text(call.arguments_json, longest))
         case ToolResult() as result:

@@ -29,6 +29,7 @@ from turnwired.providers.profiles import Profile
 from turnwired.providers.transport import HttpTransport
 
 CONTEXT_TOKENS: Final = 8192  # what the model was trained for
+MEMORY_MIB: Final = 2048  # it takes 0.5 GiB with its context full
 MAX_OUTPUT_TOKENS: Final = 512  # a model of this size may repeat itself for ever
 _RUNTIME: Final = "xllamacpp"
 
@@ -37,11 +38,11 @@ class LocalProvider:
     """A ModelProvider over llama.cpp, which is started by the first call."""
 
     def __init__(self, profile: Profile, environ: Mapping[str, str] = os.environ) -> None:
-        """``profile``: the shipped one called ``local``, with a deployment's overrides."""
+        """``profile``: one whose server is ``embedded``, with a deployment's overrides."""
         self._profile = profile
         self._environ = environ
         self._directory = models_directory(environ)
-        self._server = ModelServer(_command(self._directory / EMBEDDED.file), origin=profile.name)
+        self._server = ModelServer(server_command(self._directory / EMBEDDED.file), origin=profile.name)
         self._transport = HttpTransport()
         self._wire = self._wire_to(Endpoint("http://127.0.0.1", ""))  # encodes; calls go to the child's own address
         self._endpoint: Endpoint | None = None
@@ -79,7 +80,7 @@ class LocalProvider:
 
     def limits(self, model: str) -> ModelLimits:  # noqa: ARG002 - the port's
         """What the model was trained for, whatever its name."""
-        return ModelLimits(CONTEXT_TOKENS, MAX_OUTPUT_TOKENS)
+        return ModelLimits(CONTEXT_TOKENS, MAX_OUTPUT_TOKENS, f"embedded model {MODEL_NAME}")
 
     async def count_tokens(self, request: ModelRequest) -> TokenCount:
         """Input tokens of a request. Starts no process."""
@@ -95,7 +96,7 @@ class LocalProvider:
         request = replace(
             request,
             max_output_tokens=request.max_output_tokens or MAX_OUTPUT_TOKENS,
-            provider_options={"temperature": 0, **request.provider_options},
+            options=replace(request.options, temperature=request.options.temperature or 0.0),
         )
         async with aclosing(self._wire.generate(request)) as batches:
             async for items in batches:
@@ -147,7 +148,8 @@ class _Key:
         return "the embedded model's process"
 
 
-def _command(weights: os.PathLike[str]) -> tuple[str, ...]:
+def server_command(weights: os.PathLike[str], *, memory_mib: int = MEMORY_MIB) -> tuple[str, ...]:
+    """The program that serves the model and its arguments."""
     # llama.cpp's threads wait for each other by spinning. One more than there are free cores made it 5 to 14 times
     # slower on a busy machine of two cores, so it gets half of them.
     threads = max(1, (os.cpu_count() or 1) // 2)
@@ -155,4 +157,5 @@ def _command(weights: os.PathLike[str]) -> tuple[str, ...]:
         *(sys.executable, "-m", "turnwired.providers.local.server"),
         *("--weights", os.fspath(weights), "--name", MODEL_NAME),
         *("--threads", str(threads), "--context-tokens", str(CONTEXT_TOKENS)),
+        *("--memory-mib", str(memory_mib)),
     )

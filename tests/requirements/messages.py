@@ -1,0 +1,35 @@
+"""Behaviours of the Messages wire, each with an id that its tests name."""
+
+from __future__ import annotations
+
+REQUIREMENTS: dict[str, str] = {
+    "MSG-1": "Every recorded Messages answer gives its truth in reads of any size; 1 % disputed at most, with reasons.",
+    "MSG-2": "The items of a Messages answer do not depend on how its bytes are cut into reads.",
+    "MSG-3": "No bytes make the Messages parser crash, hang or grow without bound.",
+    "MSG-4": "Text, thinking and arguments that come in one read are one item for each block.",
+    "MSG-5": "Blocks are told apart by their index, wherever it begins, and each one is a part of its own, in order.",
+    "MSG-6": "A signature and redacted thinking are kept as they came.",
+    "MSG-7": "What a tool of the provider does, and any unknown block, is kept whole and word for word, never a call.",
+    "MSG-8": "Citations and what a call has beside its input are kept with the text or the call that they belong to.",
+    "MSG-9": "An error is of its kind, in a body or as an event in a stream, and keeps the output before it.",
+    "MSG-10": "Usage is cumulative, what a later report leaves out stays, and input includes cache reads and writes.",
+    "MSG-11": "Only a stop reason makes an end signal; each has its meaning, and one that is unknown is kept open.",
+    "MSG-12": "A call that was cut before its end is never closed.",
+    "MSG-13": "A second answer in the middle of the first one breaks it off; before any output it takes its place.",
+    "MSG-14": "Silence while the model thinks, or a tool of the provider runs, is told from other silence.",
+    "MSG-15": "The assistant's turn goes back block by block in its order, and a paused turn as it is.",
+    "MSG-16": "Thinking and native blocks go back word for word to their provider, and to no other one.",
+    "MSG-17": "No empty text is sent, each call has an object as input, and each result names its call.",
+    "MSG-18": "Images, PDF and text documents go to models that take them; what has no place is refused by its part.",
+    "MSG-19": "Results of tools carry text, images and documents in order, and say when the call did not go well.",
+    "MSG-20": "The body is joined from kept bytes; the prefix only grows, and the same message gives the same bytes.",
+    "MSG-21": "Cache breakpoints stand at the end of the system blocks and at the end of the request, where asked for.",
+    "MSG-22": "Tools keep their order and schemas; choice and parallel flag are told in the wire's words.",
+    "MSG-23": "What the server has no place for is refused with its path and what to do, before and at the call.",
+    "MSG-24": "Thinking has a budget below the output limit, which is always told.",
+    "MSG-25": "Structured output is held to its schema by the server, or explained where it cannot be.",
+    "MSG-26": "Provider options are merged last, cannot replace what the policy decides, and may add provider tools.",
+    "MSG-27": "Clouds that take the model in the URL and the version in the body are data of a profile.",
+    "MSG-28": "Input tokens are asked of the provider's counter where it has one.",
+    "MSG-29": "A real server answers a text, a tool and a structured turn over this wire.",
+}

@@ -1,0 +1,35 @@
+"""Behaviours of the wire openai.responses, each with an id that its tests name."""
+
+from __future__ import annotations
+
+REQUIREMENTS: dict[str, str] = {
+    "RESP-1": "Every recorded answer gives its truth in reads of any size; at most 1 % is disputed, with reasons.",
+    "RESP-2": "An error is of its kind, as a status, inside a 200, as an event and in a failed response.",
+    "RESP-3": "Plain bodies and streams give the same; text and arguments that came only at the end are not lost.",
+    "RESP-4": "The items of an answer do not depend on how its bytes are cut, nor on what events say beside them.",
+    "RESP-5": "Events find their item by output_index, and by id or order where a server sends no index.",
+    "RESP-6": "Only a terminal event or the status of a whole response makes an end signal; an unknown one stays open.",
+    "RESP-7": "Calls are closed only when the provider ended the answer, and never those that it says are incomplete.",
+    "RESP-8": "Usage counts cache reads, cache writes and reasoning, and is reported before the end signal.",
+    "RESP-9": "Reasoning items, citations and what a message has beside its text are kept for the way back.",
+    "RESP-10": "What the provider's own tools did is kept whole and is never a call of ours; images come as files too.",
+    "RESP-11": "What joins in one read is one item: text, reasoning and the arguments of one call.",
+    "RESP-12": "The model is known to think while a reasoning item or a tool of the provider is open.",
+    "RESP-13": "No bytes make the parser crash, hang or grow without bound.",
+    "RESP-14": "Messages become input items, the same message always the same bytes, calls and results by our own id.",
+    "RESP-15": "Reasoning and the provider's items go back byte for byte, in order, and to that provider alone.",
+    "RESP-16": "Reasoning never goes back without the item after it, nor a message's id without its reasoning.",
+    "RESP-17": "An unanswered call of a provider's tool does not go back.",
+    "RESP-18": "Images, documents and audio go where the model takes them, and are refused by the part where not.",
+    "RESP-19": "A result says how its call ended and shows its files to a model that takes them, else names them.",
+    "RESP-20": "Tools keep their order and their schema, adapted to the server's dialect, and are never strict.",
+    "RESP-21": "The body is joined from kept bytes, and a history of a megabyte blocks for less than 6 ms.",
+    "RESP-22": "Nothing is stored at the provider, and encrypted reasoning is asked for.",
+    "RESP-23": "Options, effort, thinking, tool choice, cap and cache key are told where the server has a place.",
+    "RESP-24": "What has no place is found before the run exists, with its path and what to do, and raised by a call.",
+    "RESP-25": "Provider options are merged last, object by object, and cannot replace what the policy decides.",
+    "RESP-26": "Structured output is a schema, JSON mode and words, or words alone, as the profile says.",
+    "RESP-27": "Input tokens are counted by the server where it has a counter, over what the answer depends on.",
+    "RESP-28": "A profile of this wire is a provider: calls over HTTP give the items, failures and the round trip.",
+    "RESP-29": "llama.cpp's own Responses endpoint gives text, a tool call and structured output.",
+}
