@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from pathlib import Path
 
 import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
 from store.builders import message, new_run, row, settlement
 
+import turnwired.store as store_package
 from turnwired.domain.errors import Conflict, InvalidRequest
 from turnwired.domain.failure import Reason
 from turnwired.domain.run import RunState
@@ -146,19 +149,18 @@ async def test_of_many_that_store_the_same_revision_one_succeeds(store: Store) -
 @pytest.mark.requirement("TOOLX-20")
 async def test_sessions_of_an_earlier_release_get_their_time_of_change(tmp_path: Path) -> None:
     path = tmp_path / "turnwire.db"
+    config = Config()
+    config.set_main_option("script_location", str(Path(store_package.__file__).parent / "migrations"))
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        connection.exec_driver_sql("INSERT INTO sessions VALUES ('default', 's', 10), ('default', 'empty', 5)")
+        run = "INSERT INTO runs VALUES (?, 'default', 'agent', 'SETTLED', 1, ?, ?, 's', NULL, '{}', x'', x'')"
+        connection.exec_driver_sql(run, [("r1", 10, 11), ("r2", 20, 23)])
+    engine.dispose()
     store = SqliteStore(path)
     await store.start()
-    await turn(store, "r1", "s", 10)
+    sessions, _ = await store.list_sessions(SessionFilter("default"), 10, "")
     await store.aclose()
-    database = sqlite3.connect(path)
-    database.execute("DROP INDEX sessions_by_change")
-    database.execute("ALTER TABLE sessions DROP COLUMN update_time_ns")
-    database.execute("DROP TABLE agents")
-    database.execute("UPDATE alembic_version SET version_num = '0001'")
-    database.commit()
-    database.close()
-    await store.start()
-    session = await store.get_session("default", "s")
-    await store.aclose()
-    assert session is not None
-    assert session.update_time_ns == 11
+    assert [(session.session_id, session.update_time_ns) for session in sessions] == [("s", 23), ("empty", 5)]
