@@ -46,7 +46,9 @@ class AgentBook:
             known = ", ".join(found.agent_id for found in self.listed(tenant)[:20])
             wanted = agent_id or self._default
             raise NotFound(
-                Reason.AGENT_NOT_FOUND, f"No agent has the id {wanted!r}. There are: {known}.", {"agent_id": wanted}
+                Reason.AGENT_NOT_FOUND,
+                f"No agent has the id {wanted!r}. Configured agents: {known}.",
+                {"agent_id": wanted},
             )
         return agent
 

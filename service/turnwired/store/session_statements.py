@@ -95,7 +95,7 @@ _in_session = and_(messages.c.tenant == sessions.c.tenant, messages.c.session_id
 def _session_select() -> Select[Any]:
     count = select(func.count()).where(_in_session).scalar_subquery()
     first = select(messages.c.body).where(_in_session).order_by(messages.c.position).limit(_ONE).scalar_subquery()
-    wanted: tuple[ColumnElement[Any], ...] = (
+    wanted: list[ColumnElement[Any]] = [
         sessions.c.tenant,
         sessions.c.session_id,
         sessions.c.create_time_ns,
@@ -104,7 +104,7 @@ def _session_select() -> Select[Any]:
         first.label("first_message"),
         _newest_run.scalar_subquery().label("newest_run_id"),
         _first_run.scalar_subquery().label("first_run_id"),
-    )
+    ]
     return select(*wanted)
 
 
