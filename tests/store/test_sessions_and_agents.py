@@ -122,6 +122,22 @@ async def test_a_session_with_an_active_run_is_not_deleted(store: Store) -> None
     assert await store.session_exists("default", "s")
 
 
+@pytest.mark.requirement("TOOLX-31")
+async def test_the_end_of_a_run_is_kept_for_each_hook_until_it_was_told(store: Store) -> None:
+    for number, name in enumerate(["r1", "r2"]):
+        await store.create_run(new_run(name, session_id=name))
+        await store.append(row(name, 1), settlement(time_ns=number, hooks=("a", "b")))
+    assert await store.pending_deliveries("a", 10) == [("default", "r1"), ("default", "r2")]
+    assert await store.pending_deliveries("a", 1) == [("default", "r1")]
+    await store.delivered("a", "r1")
+    await store.delivered("a", "r1")
+    assert await store.pending_deliveries("a", 10) == [("default", "r2")]
+    assert len(await store.pending_deliveries("b", 10)) == 2
+    assert await store.pending_deliveries("c", 10) == []
+    await store.delete_session("default", "r2")
+    assert await store.pending_deliveries("a", 10) == []
+
+
 @pytest.mark.requirement("TOOLX-22")
 async def test_every_revision_of_an_agent_is_kept_and_stored_once(store: Store) -> None:
     first, second = (StoredAgent("default", "a", number, f"body {number}".encode()) for number in (1, 2))
