@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0004"
+REVISION = "0002"
 """Newest alembic revision. A test checks it against the migrations."""
 
 metadata = MetaData()

@@ -1,6 +1,6 @@
 """When a session last changed, agents that are changed at runtime, and what hooks are still to be told.
 
-Revision ID: 0004
+Revision ID: 0002
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004"
+revision = "0002"
 down_revision: str | None = "0001"
 branch_labels: str | None = None
 depends_on: str | None = None
