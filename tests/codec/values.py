@@ -36,6 +36,7 @@ NARROWED: Mapping[object, st.SearchStrategy[Any]] = {
     # Who calls, and the digest of what was sent, are stored beside the turn.
     (run.TurnSpec, "caller"): st.just(run.Caller()),
     (run.TurnSpec, "digest"): st.just(b""),
+    (run.TurnSpec, "caller_timeout"): st.none(),  # of the call that is being made, not of the turn
     # A limit of money is an amount, without a rate card and never half known.
     policy.CostLimit: st.one_of(
         st.builds(usage.Cost, currency_code=TEXT, amount_nanos=INT64), st.sampled_from(policy.LimitMode)

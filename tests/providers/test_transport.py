@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import subprocess
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -275,17 +276,25 @@ async def test_a_server_that_cannot_be_reached_has_its_sentence(url: str, reason
     assert words in failure.message
 
 
+@asynccontextmanager
+async def listening(server: asyncio.Server) -> AsyncIterator[int]:
+    """The server's port. Closed also when a test fails: one left open keeps the loop of all tests from ending."""
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
 @pytest.mark.requirement("TRANSPORT-5")
 async def test_plain_http_where_tls_is_asked_for_is_no_trusted_connection() -> None:
     def complain(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
-    listener = await asyncio.start_server(complain, "127.0.0.1", 0)
-    chat = provider(f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1")
-    _, failure = await ask(chat, request())
-    await chat.aclose()
-    listener.close()
+    async with listening(await asyncio.start_server(complain, "127.0.0.1", 0)) as port:
+        chat = provider(f"https://127.0.0.1:{port}/v1")
+        _, failure = await ask(chat, request())
+        await chat.aclose()
     assert failure
     assert (failure.reason, failure.retryable) == (Reason.PROVIDER_NETWORK, False)
     assert "TLS" in failure.message
@@ -299,11 +308,10 @@ async def test_a_certificate_that_nobody_vouches_for_is_no_trusted_connection(ce
     def drop(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
-    listener = await asyncio.start_server(drop, "127.0.0.1", 0, ssl=context)
-    chat = provider(f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1")
-    _, failure = await ask(chat, request())
-    await chat.aclose()
-    listener.close()
+    async with listening(await asyncio.start_server(drop, "127.0.0.1", 0, ssl=context)) as port:
+        chat = provider(f"https://127.0.0.1:{port}/v1")
+        _, failure = await ask(chat, request())
+        await chat.aclose()
     assert failure
     assert (failure.reason, failure.retryable) == (Reason.PROVIDER_NETWORK, False)
     assert "certificate" in failure.message

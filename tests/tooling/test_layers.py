@@ -27,6 +27,7 @@ OFFENCES = {
     "adapters": ("tools", "turnwired.providers"),
     "wire-format": ("store", "turnwire.v1.event_pb2"),
     "grpc": ("engine", "grpc"),
+    "clouds": ("engine", "botocore"),
     "http": ("tools", "aiohttp"),
     "sdks": ("engine", "openai"),
     "mcp": ("providers", "mcp"),
