@@ -174,7 +174,7 @@ class Profile:
     output_tokens_field: str = "max_completion_tokens"
     """Name of the cap of output tokens (chat completions), or names joined by dots."""
     reasoning_effort_field: str = "reasoning_effort"
-    """Name of the reasoning effort (chat completions), or names joined by dots; empty: it cannot be told."""
+    """Name of the reasoning effort (chat completions), or names joined by dots; empty: no wire can tell it."""
     include: tuple[str, ...] = ("reasoning.encrypted_content",)
     """What answers shall hold beside the usual (responses)."""
     reasoning_echo_field: str = ""
@@ -209,7 +209,7 @@ class Profile:
     option_fields: Mapping[str, str] = field(default_factory=dict[str, str])
     """Generation option -> its name on the wire, where that is not the wire's own; empty: it cannot be told. In chat
     completions names may be joined by dots, and ``thinking`` may be followed by its words, as in
-    ``thinking.type=enabled|disabled``."""
+    ``thinking.type=enabled|disabled``; responses have no field for it, and tell it by the effort."""
     model_limits: tuple[ModelLimitRow, ...] = ()
     """Tokens that models take and give by themselves; the first row counts whose ``models`` matches (``*``: any text).
     Rows of a profile that builds on another come before those of the other."""
