@@ -66,7 +66,8 @@ def damaged(draw: st.DrawFn) -> bytes:
     for _ in range(draw(st.integers(0, 3))):
         begin = draw(st.integers(0, len(body)))
         end = min(len(body), begin + draw(st.sampled_from([0, 1, 2, 9, 80, 500])))
-        piece = draw(st.sampled_from([b"", body[begin:end] * 2, b"\n\n", b'"', b"\r", b"\xff", b"{", b"data: [DONE]\n\n"]))
+        twice = body[begin:end] * 2
+        piece = draw(st.sampled_from([b"", twice, b"\n\n", b'"', b"\r", b"\xff", b"{", b"data: [DONE]\n\n"]))
         place = draw(st.sampled_from([begin, 0, len(body)]))
         rest = body[:begin] + body[end:]
         body = rest[:place] + piece + rest[place:]
