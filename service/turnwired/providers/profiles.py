@@ -174,14 +174,14 @@ class Profile:
     output_tokens_field: str = "max_completion_tokens"
     """Name of the cap of output tokens (chat completions), or names joined by dots."""
     reasoning_effort_field: str = "reasoning_effort"
-    """Name of the reasoning effort (chat completions), or names joined by dots; empty: it cannot be told."""
+    """Name of the reasoning effort (chat completions), or names joined by dots; empty: no wire can tell it."""
     include: tuple[str, ...] = ("reasoning.encrypted_content",)
     """What answers shall hold beside the usual (responses)."""
     reasoning_echo_field: str = ""
     """Field of an assistant message that gives its reasoning back; ``content.thinking``: as thinking parts of the
     content; empty: reasoning is left out."""
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")
-    """Where reasoning is in a chunk; the first that has text counts."""
+    """Where reasoning is in a chunk (chat completions); the first that has text counts."""
     inputs: frozenset[InputKind] = frozenset({InputKind.IMAGE})
     """What it takes in user messages beside text."""
     call_ids: CallIdForm = CallIdForm.ANY
@@ -190,12 +190,16 @@ class Profile:
     """How it is held to a schema: by itself, by its JSON mode with the schema explained, or by words alone."""
     structured_output_with_tools: bool = True
     """It is held to a schema or to JSON also while tools are offered; else it is told in words then."""
+    strict_optional_properties: int = 1000
+    """Properties that a schema may leave optional for the server to be held to it; with more it is a hint or words."""
+    strict_unions: int = 1000
+    """Unions that such a schema may have."""
     prompt_cache: PromptCache = PromptCache.NONE
     """How it is told what to cache: not at all, by a key, or by breakpoints."""
     usage: UsageArrival = UsageArrival.AFTER_FINISH
-    """Where a stream has its usage."""
+    """Where a stream has its usage (chat completions)."""
     done_marker: bool = True
-    """A stream ends with ``[DONE]``."""
+    """A stream ends with ``[DONE]`` (chat completions)."""
     token_counter: bool = False
     """It has an endpoint that counts input tokens."""
     tokenizer: str = ""
@@ -205,14 +209,14 @@ class Profile:
     option_fields: Mapping[str, str] = field(default_factory=dict[str, str])
     """Generation option -> its name on the wire, where that is not the wire's own; empty: it cannot be told. In chat
     completions names may be joined by dots, and ``thinking`` may be followed by its words, as in
-    ``thinking.type=enabled|disabled``."""
+    ``thinking.type=enabled|disabled``; responses have no field for it, and tell it by the effort."""
     model_limits: tuple[ModelLimitRow, ...] = ()
     """Tokens that models take and give by themselves; the first row counts whose ``models`` matches (``*``: any text).
     Rows of a profile that builds on another come before those of the other."""
     body_fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Fixed fields of every body (messages), such as Vertex's ``anthropic_version``."""
+    """Fixed fields of every body, such as Vertex's ``anthropic_version``."""
     model_in_body: bool = True
-    """The model is named in the body too (messages), and not in the URL alone."""
+    """The model is named in the body too, and not in the URL alone."""
     errors: tuple[ErrorRule, ...] = ()
     """What its errors mean, where the general rules do not know. Rows come before those of the profile that this one
     builds on, and before the general rules."""

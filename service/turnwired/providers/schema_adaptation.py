@@ -63,15 +63,24 @@ def for_tools(adaptations: frozenset[SchemaAdaptation]) -> frozenset[SchemaAdapt
     return adaptations - _LOSSY
 
 
-def strict_form(schema_json: str, adaptations: frozenset[SchemaAdaptation]) -> tuple[str, bool]:
+def strict_form(
+    schema_json: str, adaptations: frozenset[SchemaAdaptation], most_optional: int = 1000, most_unions: int = 1000
+) -> tuple[str, bool]:
     """The schema for structured output, and whether a server may be held to it strictly.
 
-    False when the strict form would say something else than the original: then what can be left out is not made
-    nullable, maps stay open, and the server takes the schema as a strong hint.
+    False when the strict form would say something else than the original, or has more optional properties or unions
+    than the server takes: then what can be left out is not made nullable, maps stay open, and the server takes the
+    schema as a strong hint, or is told it in words.
     """
-    if adaptations & _LOSSY and (schema := _decoded(schema_json)) is not None and _loses(schema):
+    lossy = adaptations & _LOSSY
+    if lossy and (schema := _decoded(schema_json)) is not None and _loses(schema, lossy):
         return adapted(schema_json, adaptations - _LOSSY), False
-    return adapted(schema_json, adaptations), True
+    text = adapted(schema_json, adaptations)
+    if (schema := _decoded(text)) is not None:
+        optional, unions = _counted(schema)
+        if optional > most_optional or unions > most_unions:
+            return adapted(schema_json, adaptations - _LOSSY), False
+    return text, True
 
 
 @lru_cache(maxsize=512)
@@ -136,21 +145,42 @@ def _is_object(schema: Schema) -> bool:
     )
 
 
-def _loses(schema: Schema) -> bool:
-    """Whether any object has optional properties that cannot be null, or keys that it does not name."""
+def _loses(schema: Schema, lossy: frozenset[SchemaAdaptation]) -> bool:
+    """Whether the adaptations take anything away: optional properties that cannot be null, or keys without a name."""
+    all_required, closed = SchemaAdaptation.ALL_REQUIRED in lossy, SchemaAdaptation.CLOSED_OBJECTS in lossy
     found = False
 
     def look(node: Schema) -> Schema:
         nonlocal found
         if _is_object(node):
             properties, required = properties_of(node), set(required_of(node))
-            free = node.get("additionalProperties", not properties) is not False or required - properties.keys()
-            if free or any(not _takes_null(properties[name]) for name in properties.keys() - required):
+            free = node.get("additionalProperties", not properties) is not False or "patternProperties" in node
+            optional = (properties[name] for name in properties.keys() - required)
+            if (
+                required - properties.keys()
+                or (closed and free)
+                or (all_required and any(not _takes_null(below) for below in optional))
+            ):
                 found = True
         return with_children(node, look)
 
     look(schema)
     return found
+
+
+def _counted(schema: Schema) -> tuple[int, int]:
+    """How many properties may be left out, and how many schemas are unions."""
+    optional = unions = 0
+
+    def look(node: Schema) -> Schema:
+        nonlocal optional, unions
+        if _is_object(node):
+            optional += len(properties_of(node).keys() - set(required_of(node)))
+        unions += isinstance(node.get("type"), list) or "anyOf" in node or "oneOf" in node
+        return with_children(node, look)
+
+    look(schema)
+    return optional, unions
 
 
 # --- The top ---------------------------------------------------------------------------------------------------------
