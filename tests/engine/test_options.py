@@ -14,7 +14,9 @@ from turnwired.domain.event import RunStarted
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import Blob, Message, Part, Role, Text
 from turnwired.domain.model import GenerationOptions, ModelSelection, OutputFormat
+from turnwired.providers.build import wire_of
 from turnwired.providers.port import ModelRequest
+from turnwired.providers.profiles import shipped
 from turnwired.testing.provider import ScriptedProvider, answer
 
 pytestmark = pytest.mark.anyio
@@ -106,3 +108,18 @@ async def test_a_file_that_the_wire_cannot_carry_is_refused_with_its_place_and_e
             await w.start(session_id="s", input=(user("Look."), film))
         assert [violation.field for violation in caught.value.violations] == ["turn.input[1].parts[1].blob"]
         assert not await w.store.session_exists("default", "s")
+
+
+@pytest.mark.requirement("OUT-20")
+@pytest.mark.parametrize("name", ["groq", "xai-responses", "anthropic-compatible"])
+@pytest.mark.parametrize("part_id", ["", "mine"])
+async def test_each_wire_names_a_part_of_the_input_by_its_place(
+    monkeypatch: pytest.MonkeyPatch, name: str, part_id: str
+) -> None:
+    wire = wire_of(shipped()[name])
+    monkeypatch.setattr(ScriptedProvider, "encode_message", lambda _, message: wire.encode_message(message))
+    sound = Message(Role.USER, (Part(part_id, Text("What is said?")), Part(part_id, Blob("audio/wav", b"RIFF"))))
+    async with world([answer("Later.")]) as w:
+        with pytest.raises(InvalidRequest) as caught:
+            await w.start(input=(user("Listen."), sound))
+    assert [violation.field for violation in caught.value.violations] == ["turn.input[1].parts[1]"]
