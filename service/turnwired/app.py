@@ -79,7 +79,7 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         store = _store(config)
         await store.start()
         stack.push_async_callback(store.aclose)
-        providers = {name: start(profile, environ) for name, profile in provider_profiles(config).items()}
+        providers = _providers(config, environ)
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
@@ -216,6 +216,14 @@ def provider_profiles(config: Config) -> dict[str, Profile]:
     try:
         known = known_profiles(config.profiles)
         return {name: _profile(name, provider, known) for name, provider in config.providers.items()}
+    except ConfigError as error:
+        raise ConfigError(f"{config.source}: {error}") from None
+
+
+def _providers(config: Config, environ: Mapping[str, str]) -> dict[str, ModelProvider]:
+    profiles = provider_profiles(config)
+    try:
+        return {name: start(profile, environ) for name, profile in profiles.items()}
     except ConfigError as error:
         raise ConfigError(f"{config.source}: {error}") from None
 

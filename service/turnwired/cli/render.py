@@ -182,7 +182,7 @@ def usage_text(usage: Usage) -> str:
 
 
 def cost_text(cost: Cost | None, usage: Usage) -> str:
-    """Money in words; an unknown price is said, never guessed. Without tokens there was nothing to look a price up for."""
+    """Money in words; an unknown price is said, never guessed, and only where tokens ask for one."""
     if cost is None:
         tokens = usage.input_tokens is not None or usage.output_tokens is not None
         return "unknown (no price for the model)" if tokens else "unknown"

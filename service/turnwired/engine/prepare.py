@@ -130,9 +130,8 @@ class Preparer:
             problem = f"no provider {model.provider!r} is configured; there are: {known}"
             raise InvalidRequest([FieldViolation(f"{path}.provider", problem)], Reason.PROVIDER_NOT_CONFIGURED)
         if not model.model:
-            raise InvalidRequest(
-                [FieldViolation(f"{path}.model", f"is needed with provider {model.provider!r}{_offered(provider)}")]
-            )
+            problem = f"is needed with provider {model.provider!r}{_offered(provider)}"
+            raise InvalidRequest([FieldViolation(f"{path}.model", problem)])
         return model, provider
 
     def resolve(self, spec: TurnSpec) -> Resolved:
@@ -305,7 +304,8 @@ def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[bytes, ...]:
 
 def _refusal(provider: ModelProvider, message: Message) -> InvalidRequest | None:
     """Why a message of the request is refused. Wires name a part by its id, which the caller's parts need not have: so
-    each has its place for one here."""
+    each has its place for one here.
+    """
     parts = tuple(replace(part, part_id=str(place)) for place, part in enumerate(message.parts))
     try:
         provider.encode_message(replace(message, parts=parts))

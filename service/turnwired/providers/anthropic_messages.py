@@ -31,6 +31,11 @@ class AnthropicMessages:
                 f"providers.{profile.name}.tool_calling: {profile.wire} has native tool calls only; use openai.chat "
                 "for a model without them."
             )
+        if unknown := sorted(profile.option_fields.keys() - bodies.OPTIONS):
+            raise ConfigError(
+                f"providers.{profile.name}.option_fields.{unknown[0]}: {profile.wire} has no such option; "
+                f"known are {', '.join(bodies.OPTIONS)}."
+            )
         self._profile = profile
         self._path = profile.path or PATH
 

@@ -31,6 +31,8 @@ _RESERVED = frozenset({"model", "messages", "system", "max_tokens", "stream", "t
 # names them.
 _OPTION_FIELDS = {"stop_sequences": "stop_sequences", "thinking": "thinking"}
 _OPTIONS = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed")
+OPTIONS = (*_OPTIONS, *_OPTION_FIELDS)
+"""Generation options that a profile may name a field for."""
 _COUNTED = ("thinking", "output_config")
 _EXPLAINED = (
     "Give the final answer as one JSON value that conforms to the JSON Schema below, and nothing else around it: no "
