@@ -24,6 +24,8 @@ REQUIREMENTS = {
     "E2E-50": "Spans and metrics of runs with tools have no violation of the conventions and no content.",
     "E2E-51": "Without a collector nothing is logged; a dead collector costs no run.",
     "E2E-60": "Readers that do not read slow no run, take bounded memory and miss nothing.",
+    "E2E-80": "A turn with a tool runs over each wire, and what a provider wants back goes back to it.",
+    "E2E-81": "A session moves between the wires, and no provider sees what is another's.",
     "E2E-70": "The README's first agent runs, and prints what the README shows.",
     "E2E-71": "The README's call from Python runs.",
     "E2E-72": "The README shows its example word for word.",
