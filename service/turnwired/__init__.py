@@ -1,3 +1,18 @@
-"""Turnwire: a service that runs agent turns and settles each of them exactly once."""
+"""Turnwire: a service that runs agent turns and settles each of them exactly once.
+
+``Runtime`` runs turns in the process of a program, without a server. It is imported when it is first asked for: the
+rest of this package imports this module, and so does everybody who only wants the version.
+"""
+
+from __future__ import annotations
+
+import importlib
 
 __version__ = "0.1.0"
+_LAZY = frozenset({"Rewound", "Runtime", "TurnResult"})
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return getattr(importlib.import_module("turnwired.runtime"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

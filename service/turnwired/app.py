@@ -1,13 +1,18 @@
-"""The composition root: from a configuration to a running service. The only module that knows every adapter."""
+"""The composition root: from a configuration to a running engine, and to a service around it.
+
+The only module that knows every adapter. ``assembled`` is the engine alone, for a program that runs turns in its own
+process; ``running`` puts the server in front of the same engine.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +20,7 @@ import anyio
 from pydantic import ValidationError
 
 from turnwired import __version__
+from turnwired.config.load import load_config, read_config
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError, ToolError
@@ -70,20 +76,65 @@ class Service:
         await self.engine.stop(self.grace_seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a program hands over beside its configuration. All of it is closed with the engine.
+
+    ``tools`` are Python functions, behind those of the configuration; ``sources`` come last. ``providers`` stand in for
+    those that the configuration calls by the same name.
+    """
+
+    tools: Sequence[Callable[..., object]] = ()
+    sources: Sequence[Source] = ()
+    providers: Mapping[str, ModelProvider] = field(default_factory=dict[str, ModelProvider])
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """An engine that is up, and what a server in front of it has to know. ``warm`` as in ``Service``."""
+
+    engine: Engine
+    telemetry: Telemetry
+    card: RateCard
+    warm: asyncio.Event
+
+
+def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, str]) -> Config:
+    """The configuration of a file, of data in the shape of one, or of what is found without being told.
+
+    Python tools may stand in modules beside the file; installed packages come first. Raises ConfigError.
+    """
+    offered = offered_models()
+    if isinstance(given, Mapping):
+        config = read_config(given, environ, offered)
+    else:
+        config = load_config(given, environ, offered=offered)
+    directory = str(Path(config.source).resolve().parent)
+    if config.tools.python and directory not in sys.path:
+        sys.path.append(directory)
+    return config
+
+
 @asynccontextmanager
-async def running(config: Config, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Service]:
-    """The service from its first listening socket to its last stored row. Raises ConfigError with one clear line."""
+async def assembled(
+    config: Config, environ: Mapping[str, str] = os.environ, additions: Additions | None = None
+) -> AsyncIterator[Assembly]:
+    """The engine with all that it is wired with, from the first opened file to the last stored row.
+
+    It opens no socket of its own. Raises ConfigError with one clear line.
+    """
+    added = additions or Additions()
     async with AsyncExitStack() as stack:
         telemetry = _telemetry(config, environ)
         stack.callback(telemetry.aclose)
         store = _store(config)
         await store.start()
         stack.push_async_callback(store.aclose)
-        providers = _providers(config, environ)
+        providers = _providers(config, environ, added.providers)
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
-        registry = Registry(_sources(config, telemetry.mcp))
+        registry = Registry(_sources(config, telemetry.mcp, added))
         await registry.start()
         stack.push_async_callback(registry.aclose)
         card = price_card(config, environ)
@@ -91,6 +142,14 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
         await stack.enter_async_context(_beside(_warm(card, config, registry, warm)))
         wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card))
         engine = await stack.enter_async_context(Engine(wiring))
+        yield Assembly(engine, telemetry, card, warm)
+
+
+@asynccontextmanager
+async def running(config: Config, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Service]:
+    """The service from its first listening socket to its last stored row. Raises ConfigError with one clear line."""
+    async with assembled(config, environ) as assembly, AsyncExitStack() as stack:
+        engine = assembly.engine
         rpc = RpcServer(
             Listen(config.server.listen, MAX_REQUEST_BYTES, config.server.reflection),
             TurnService(engine),
@@ -99,15 +158,15 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
                 _default_agent(config),
                 default_model_of(config),
                 MAX_REQUEST_BYTES,
-                _price_finder(card),
+                _price_finder(assembly.card),
                 durable=config.store.path != MEMORY,
             ),
-            [TelemetryInterceptor(telemetry.rpc)],
+            [TelemetryInterceptor(assembly.telemetry.rpc)],
         )
         await rpc.start()
         engine.on_store_change = lambda works: rpc.serving(works=works)
         stack.push_async_callback(rpc.stop, 1.0)
-        yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds, warm)
+        yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds, assembly.warm)
 
 
 @asynccontextmanager
@@ -206,6 +265,16 @@ def _telemetry(config: Config, environ: Mapping[str, str]) -> Telemetry:
     )
 
 
+def _providers(
+    config: Config, environ: Mapping[str, str], added: Mapping[str, ModelProvider]
+) -> dict[str, ModelProvider]:
+    profiles = provider_profiles(config).items()
+    try:
+        return {name: added[name] if name in added else start(profile, environ) for name, profile in profiles}
+    except ConfigError as error:
+        raise ConfigError(f"{config.source}: {error}") from None
+
+
 def offered_models() -> dict[str, tuple[str, ...]]:
     """Models of the profiles of this release, by profile: what ``load_config`` takes for providers that name none."""
     return {name: profile.models for name, profile in shipped().items()}
@@ -216,14 +285,6 @@ def provider_profiles(config: Config) -> dict[str, Profile]:
     try:
         known = known_profiles(config.profiles)
         return {name: _profile(name, provider, known) for name, provider in config.providers.items()}
-    except ConfigError as error:
-        raise ConfigError(f"{config.source}: {error}") from None
-
-
-def _providers(config: Config, environ: Mapping[str, str]) -> dict[str, ModelProvider]:
-    profiles = provider_profiles(config)
-    try:
-        return {name: start(profile, environ) for name, profile in profiles.items()}
     except ConfigError as error:
         raise ConfigError(f"{config.source}: {error}") from None
 
@@ -273,13 +334,14 @@ def _tell_what_is_missing(providers: Mapping[str, ModelProvider]) -> None:
             logger.warning("%s", provider.info.hint)
 
 
-def _sources(config: Config, telemetry: McpTelemetry) -> list[Source]:
+def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[Source]:
     functions = load_functions(config.tools.python)
     if config.tools.entry_points:
         found, failures = entry_point_functions()
         functions += found
         for failure in failures:
             logger.warning("tool entry point left out: %s", failure.message)
+    functions += added.tools
     sources = [Source(PythonToolset(functions))] if functions else []
     for server_id, data in config.mcp_servers.items():
         try:
@@ -298,4 +360,4 @@ def _sources(config: Config, telemetry: McpTelemetry) -> list[Source]:
                 required=server.required,
             )
         )
-    return sources
+    return [*sources, *added.sources]

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -21,7 +21,6 @@ from turnwired import __version__
 from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, TurnwireError
 
 if TYPE_CHECKING:
-    from turnwired.config.model import Config
     from turnwired.domain.model import OutputFormat
     from turnwired.rpc.client import Client
 
@@ -113,12 +112,12 @@ def serve(
 
 
 async def _serve(config_path: Path | None, listen: str | None) -> None:
-    from turnwired.app import running
+    from turnwired.app import configured, running
 
     environ = dict(os.environ)
     if listen is not None:
         environ["TURNWIRE_SERVER__LISTEN"] = listen
-    config = _configuration(config_path, environ)
+    config = configured(config_path, environ)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -299,11 +298,11 @@ def profiles(
 ) -> None:
     """List the provider profiles (*: configured) and what each lacks, or show one as TOML for a configuration."""
     _quiet()
-    from turnwired.app import profile_summaries, profile_text
+    from turnwired.app import configured, profile_summaries, profile_text
     from turnwired.cli.tables import profile_table
 
     try:
-        loaded = _configuration(config, os.environ)
+        loaded = configured(config, os.environ)
         if name is None:
             console.print(profile_table(profile_summaries(loaded, os.environ)))
             return
@@ -325,18 +324,6 @@ def _quiet() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
-def _configuration(path: Path | None, environ: Mapping[str, str]) -> Config:
-    """The configuration, whose Python tools may stand in modules beside its file. Installed packages come first."""
-    from turnwired.app import offered_models
-    from turnwired.config.load import load_config
-
-    config = load_config(path, environ, offered=offered_models())
-    directory = str(Path(config.source).resolve().parent)
-    if config.tools.python and directory not in sys.path:
-        sys.path.append(directory)
-    return config
-
-
 @asynccontextmanager
 async def _address(config_path: Path | None, server: str | None, *, stores: bool) -> AsyncIterator[str]:
     """The given server, or a private one in this process: same code, same wire, a free loopback port.
@@ -346,10 +333,10 @@ async def _address(config_path: Path | None, server: str | None, *, stores: bool
     if server is not None:
         yield server
         return
-    from turnwired.app import running
+    from turnwired.app import configured, running
     from turnwired.config.model import MEMORY
 
-    config = _configuration(config_path, os.environ)
+    config = configured(config_path, os.environ)
     changes: dict[str, Any] = {"server": config.server.model_copy(update={"listen": "127.0.0.1:0"})}
     if not stores:
         changes["store"] = config.store.model_copy(update={"path": MEMORY})

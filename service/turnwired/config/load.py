@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -19,6 +20,8 @@ from pydantic_core import ErrorDetails
 from turnwired.config.model import LOCATED, NO_SECRETS, SECRET_KEYS, Config, key_paths
 from turnwired.domain.errors import ConfigError
 
+PROGRAM = "program"
+"""What messages and layers of policy name a configuration that is no file."""
 CONFIG_VARIABLE = "TURNWIRE_CONFIG"
 DEFAULT_FILE = "turnwire.toml"
 OPENAI_DEFAULT_MODEL = "gpt-5.4-mini"
@@ -46,15 +49,35 @@ def load_config(
     release, for providers that name none. Raises ConfigError.
     """
     file = _find(path, environ, directory or Path())
-    name = str(file) if file is not None else "configuration"
-    data = _read(file) if file is not None else {}
+    if file is None:
+        return _validated({}, ("configuration", "built-in"), environ, offered)
+    return _validated(_read(file), (str(file), str(file)), environ, offered)
+
+
+def read_config(
+    data: Mapping[str, object],
+    environ: Mapping[str, str],
+    offered: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Config:
+    """The configuration that a program wrote down itself, in the shape of the file. Raises ConfigError.
+
+    Variables override it and what it leaves out is chosen, as with a file; the data is not altered.
+    """
+    return _validated(deepcopy(dict(data)), (PROGRAM, PROGRAM), environ, offered)
+
+
+def _validated(
+    data: _Table, names: tuple[str, str], environ: Mapping[str, str], offered: Mapping[str, Sequence[str]]
+) -> Config:
+    """``names``: what messages call the data, and its source."""
+    name, source = names
     if _NOT_KEYS & data.keys():
         raise ConfigError(f"{name}: {min(_NOT_KEYS & data.keys())}: unknown key")
     variables = _apply_environment(data, environ)
     variables |= _fill_defaults(data, environ)
     _fill_models(data, offered, name)
     try:
-        return Config.model_validate({**data, "source": name if file is not None else "built-in"})
+        return Config.model_validate({**data, "source": source})
     except ValidationError as error:
         raise ConfigError(_line(error.errors(include_url=False), name, variables)) from None
 

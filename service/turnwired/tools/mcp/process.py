@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import anyio
 
@@ -55,6 +55,42 @@ class TooLong:
 
 
 Line = bytes | TooLong
+
+
+class Pipe(Protocol):
+    """What a link asks of whatever a server speaks through: lines both ways, and how it ended."""
+
+    @property
+    def name(self) -> str:
+        """Whose pipe it is, for an operator."""
+        ...
+
+    @property
+    def ended(self) -> asyncio.Event:
+        """Set when the other side is gone."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs, or where there is no process."""
+        ...
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it wrote to stderr."""
+        ...
+
+    async def receive(self) -> Line | None:
+        """Its next line; None at the end."""
+        ...
+
+    async def send(self, line: bytes, *, wait: bool = True) -> None:
+        """Send one line. Raises BrokenPipeError when it cannot have arrived."""
+        ...
+
+    async def exits(self, within: float) -> bool:
+        """Whether it has ended, waiting at most so many seconds for it."""
+        ...
 
 
 class _Splitter:

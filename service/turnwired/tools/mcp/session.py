@@ -33,7 +33,7 @@ from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import McpTelemetry
 from turnwired.tools.mcp.content import tool_of
 from turnwired.tools.mcp.link import Answer, Answered, Listing, Lost, Refused
-from turnwired.tools.mcp.process import ChildProcess, TooLong
+from turnwired.tools.mcp.process import Pipe, TooLong
 from turnwired.tools.port import ProgressReporter
 from turnwired.tools.result import redact
 
@@ -56,7 +56,7 @@ _CLIENT: Final = types.Implementation(name="turnwire", version=turnwired.__versi
 class _Reader:
     """The SDK's read stream over a child's lines. Lines that are no messages are counted and passed over."""
 
-    def __init__(self, process: ChildProcess) -> None:
+    def __init__(self, process: Pipe) -> None:
         self._process = process
         self.noise = 0
         self.broken = ""
@@ -102,7 +102,7 @@ class _Reader:
 class _Writer:
     """The SDK's write stream. Remembers which requests may have reached the server."""
 
-    def __init__(self, process: ChildProcess) -> None:
+    def __init__(self, process: Pipe) -> None:
         self._process = process
         self.last_request_id: str | int | None = None
         self.sent: set[str | int] = set()
@@ -157,7 +157,7 @@ def _cut_short(line: TooLong) -> types.JSONRPCMessage | None:
 class StdioLink:
     """A ``Link``. Made by ``open_link``."""
 
-    def __init__(self, server_id: str, process: ChildProcess, telemetry: McpTelemetry) -> None:
+    def __init__(self, server_id: str, process: Pipe, telemetry: McpTelemetry) -> None:
         self._server_id = server_id
         self._process = process
         self._telemetry = telemetry
@@ -351,7 +351,7 @@ class StdioLink:
         )
 
 
-def ended(process: ChildProcess) -> str:
+def ended(process: Pipe) -> str:
     """How a child ended, in words that follow its name."""
     code = process.returncode
     if code is None:
@@ -364,7 +364,7 @@ def ended(process: ChildProcess) -> str:
 
 @asynccontextmanager
 async def open_link(
-    server_id: str, process: ChildProcess, telemetry: McpTelemetry, discover_timeout: float
+    server_id: str, process: Pipe, telemetry: McpTelemetry, discover_timeout: float
 ) -> AsyncIterator[StdioLink]:
     """A link over a started child. Raises ToolError, and MCPError, ValidationError and RuntimeError of the SDK."""
     link = StdioLink(server_id, process, telemetry)

@@ -17,7 +17,7 @@ from turnwired.telemetry.port import McpTelemetry
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.connection import Connection
 from turnwired.tools.mcp.content import output_of
-from turnwired.tools.mcp.link import Answered, Link, Lost, Refused
+from turnwired.tools.mcp.link import Answered, Link, Lost, Opener, Refused
 from turnwired.tools.mcp.process import ChildProcess
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.result import redact
@@ -65,12 +65,12 @@ class StdioOpener:
 
 
 class McpToolset:
-    """A ``Toolset`` over one server."""
+    """A ``Toolset`` over one server: the child process that the configuration names, or what ``opener`` opens."""
 
-    def __init__(self, set_id: str, config: StdioServer, telemetry: McpTelemetry) -> None:
+    def __init__(self, set_id: str, config: StdioServer, telemetry: McpTelemetry, opener: Opener | None = None) -> None:
         self._set_id = set_id
         self._config = config
-        opener = StdioOpener(set_id, config, telemetry)
+        opener = opener or StdioOpener(set_id, config, telemetry)
         self._connection = Connection(set_id, opener, config.connect_timeout, config.close_timeout)
 
     @property
