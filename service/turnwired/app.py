@@ -275,7 +275,10 @@ def _providers(
     config: Config, environ: Mapping[str, str], added: Mapping[str, ModelProvider]
 ) -> dict[str, ModelProvider]:
     profiles = provider_profiles(config).items()
-    return {name: added[name] if name in added else start(profile, environ) for name, profile in profiles}
+    try:
+        return {name: added[name] if name in added else start(profile, environ) for name, profile in profiles}
+    except ConfigError as error:
+        raise ConfigError(f"{config.source}: {error}") from None
 
 
 def offered_models() -> dict[str, tuple[str, ...]]:

@@ -15,7 +15,9 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.message import Blob, Message, Part, Role, Text
 from turnwired.domain.model import GenerationOptions, ModelSelection, OutputFormat
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
+from turnwired.providers.build import wire_of
 from turnwired.providers.port import ModelRequest
+from turnwired.providers.profiles import shipped
 from turnwired.testing.provider import ScriptedProvider, answer, calls
 from turnwired.tools.port import ToolInvocation
 
@@ -121,3 +123,18 @@ async def test_a_forced_tool_choice_holds_for_the_first_model_call_only(choice: 
     first, second = w.provider.requests
     assert (first.tool_choice, second.tool_choice) == (choice, ToolChoice())
     assert second.tools == first.tools, "the prefix stays"
+
+
+@pytest.mark.requirement("OUT-20")
+@pytest.mark.parametrize("name", ["groq", "xai-responses", "anthropic-compatible"])
+@pytest.mark.parametrize("part_id", ["", "mine"])
+async def test_each_wire_names_a_part_of_the_input_by_its_place(
+    monkeypatch: pytest.MonkeyPatch, name: str, part_id: str
+) -> None:
+    wire = wire_of(shipped()[name])
+    monkeypatch.setattr(ScriptedProvider, "encode_message", lambda _, message: wire.encode_message(message))
+    sound = Message(Role.USER, (Part(part_id, Text("What is said?")), Part(part_id, Blob("audio/wav", b"RIFF"))))
+    async with world([answer("Later.")]) as w:
+        with pytest.raises(InvalidRequest) as caught:
+            await w.start(input=(user("Listen."), sound))
+    assert [violation.field for violation in caught.value.violations] == ["turn.input[1].parts[1]"]

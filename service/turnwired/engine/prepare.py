@@ -131,7 +131,8 @@ class Preparer:
             problem = f"no provider {model.provider!r} is configured; there are: {known}"
             raise InvalidRequest([FieldViolation(f"{path}.provider", problem)], Reason.PROVIDER_NOT_CONFIGURED)
         if not model.model:
-            raise InvalidRequest([FieldViolation(f"{path}.model", f"is needed with provider {model.provider!r}")])
+            problem = f"is needed with provider {model.provider!r}{_offered(provider)}"
+            raise InvalidRequest([FieldViolation(f"{path}.model", problem)])
         return model, provider
 
     def resolve(self, spec: TurnSpec) -> Resolved:
@@ -293,11 +294,30 @@ def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[bytes, ...]:
         try:
             pieces.append(provider.encode_message(message))
         except InvalidRequest as error:
+            refusal = _refusal(provider, message) or error
             path = f"turn.input[{index}]"
             raise InvalidRequest(
-                [FieldViolation(f"{path}.{item.field}", item.description) for item in error.violations], error.reason
+                [FieldViolation(f"{path}.{item.field}", item.description) for item in refusal.violations],
+                refusal.reason,
             ) from error
     return tuple(pieces)
+
+
+def _refusal(provider: ModelProvider, message: Message) -> InvalidRequest | None:
+    """Why a message of the request is refused. Wires name a part by its id, which the caller's parts need not have: so
+    each has its place for one here.
+    """
+    parts = tuple(replace(part, part_id=str(place)) for place, part in enumerate(message.parts))
+    try:
+        provider.encode_message(replace(message, parts=parts))
+    except InvalidRequest as error:
+        return error
+    return None
+
+
+def _offered(provider: ModelProvider) -> str:
+    models = provider.info.models
+    return f", such as {', '.join(models[:3])}" if models else ""
 
 
 def _no_tool(what: str) -> ToolError:

@@ -262,7 +262,8 @@ def _check_blobs(message: Message, path: str, problems: Problems) -> None:
             if not _MEDIA_TYPE.match(part.content.media_type):
                 problems.add(f"{where}.media_type", "must be an IANA media type such as image/png")
             if not part.content.data:
-                problems.add(f"{where}.data", "must not be empty")
+                of_uri = "; the server fetches nothing from uri" if part.content.uri else ""
+                problems.add(f"{where}.data", f"must not be empty{of_uri}")
 
 
 def _is_plain_text(message: Message) -> bool:
