@@ -169,18 +169,22 @@ class TelemetryConfig(_Section):
         return value
 
 
+MAX_PRICE = Decimal(10**9)
+"""Of money per million tokens or per millisecond: what is more is a slip of the pen, and no sum could hold it."""
+
+
 class PriceConfig(_Section):
     """What one model costs: money per million tokens, per millisecond of a call on own hardware (``gpu_ms``), or both.
 
     A cache rate that is not set is the input rate, a reasoning rate the output rate.
     """
 
-    input_per_million: Decimal | None = Field(default=None, ge=0)
-    output_per_million: Decimal | None = Field(default=None, ge=0)
-    cache_read_per_million: Decimal | None = Field(default=None, ge=0)
-    cache_write_per_million: Decimal | None = Field(default=None, ge=0)
-    reasoning_per_million: Decimal | None = Field(default=None, ge=0)
-    gpu_ms: Decimal | None = Field(default=None, ge=0)
+    input_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    output_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    cache_read_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    cache_write_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    reasoning_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    gpu_ms: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
     currency: str = Field(default="USD", pattern="^[A-Z]{3}$")
 
     @model_validator(mode="after")

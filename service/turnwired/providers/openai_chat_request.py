@@ -33,6 +33,9 @@ _RESERVED = frozenset(
         "stream",
         "stream_options",
         "n",
+        "best_of",  # more answers, of which one is seen and all are paid
+        "n_predict",  # llama.cpp: the output limit under another name, which wins
+        "n_cmpl",
         "max_tokens",
         "max_completion_tokens",
         "tool_choice",

@@ -22,6 +22,8 @@ from turnwired.providers.schema_inlining import Unresolvable, inlined, resolved
 from turnwired.providers.schema_merging import Schema, all_of, object_union, properties_of, required_of, with_children
 
 MAX_DEPTH = 100
+MAX_BRANCHES = 1000
+"""Of unions at the top, counted again wherever a reference leads to them."""
 _MAX_CACHED_CHARS = 64 * 1024
 _OF_OBJECTS = frozenset({"type", "properties", "required", "additionalProperties"})
 _UNIONS = frozenset({"anyOf", "oneOf", "allOf", "enum", "not", "discriminator"})
@@ -188,17 +190,21 @@ def _counted(schema: Schema) -> tuple[int, int]:
 
 def _plain_top(schema: Schema) -> Schema:
     """The top as one object. Left as it is where no branch can be an object: then nothing would be right."""
+    return _plain_top_within(schema, [MAX_BRANCHES])
+
+
+def _plain_top_within(schema: Schema, left: list[int]) -> Schema:
     root = schema
     schema = resolved(schema, root)
     pieces: list[Schema] = [{k: v for k, v in schema.items() if k not in _UNIONS}]
     branches = schema.get("allOf")
     if isinstance(branches, list):
-        pieces += [_plain_top_of(branch, root) for branch in branches if isinstance(branch, dict)]
+        pieces += [_plain_top_of(branch, root, left) for branch in branches if isinstance(branch, dict)]
     for key in ("anyOf", "oneOf"):
         branches = schema.get(key)
         if not isinstance(branches, list):
             continue
-        union = object_union([_plain_top_of(branch, root) for branch in branches if isinstance(branch, dict)])
+        union = object_union([_plain_top_of(branch, root, left) for branch in branches if isinstance(branch, dict)])
         if union is None:
             return root
         pieces.append(union)
@@ -210,11 +216,17 @@ def _plain_top(schema: Schema) -> Schema:
     return merged
 
 
-def _plain_top_of(branch: Schema, root: Schema) -> Schema:
+def _plain_top_of(branch: Schema, root: Schema, left: list[int]) -> Schema:
+    """``left`` counts branches down: references that lead to the same one twice, each time, would never end."""
+    left[0] -= 1
+    if left[0] < 0:
+        raise Unresolvable
     branch = resolved(branch, root)
     if not branch.keys() & {"anyOf", "oneOf", "allOf"}:
         return branch
-    return {k: v for k, v in _plain_top({"$defs": root.get("$defs", {}), **branch}).items() if k != "$defs"}
+    return {
+        k: v for k, v in _plain_top_within({"$defs": root.get("$defs", {}), **branch}, left).items() if k != "$defs"
+    }
 
 
 # --- Everywhere ------------------------------------------------------------------------------------------------------
@@ -245,7 +257,7 @@ def _all_required(schema: Schema) -> Schema:
     properties = schema.get("properties")
     if not _is_object(schema) or not isinstance(properties, dict):
         return schema
-    before = required_of(schema)
+    before = frozenset(required_of(schema))
     return {
         **schema,
         "properties": {name: sub if name in before else _nullable(sub) for name, sub in properties.items()},

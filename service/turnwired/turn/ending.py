@@ -5,6 +5,7 @@ An answer counts only with a positive end signal and something to show. Every ot
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -19,6 +20,9 @@ COMPLETE = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.O
 
 UNFINISHED = frozenset({FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED})
 """Finish reasons after which the answer is cut at an unknown place."""
+
+_PLAIN_WORD = re.compile(r"[a-z_]{1,40}(:[a-z_]{1,40})?")
+"""A provider's word that can be repeated: in anything longer or richer there may be text of the prompt, or a key."""
 
 CUT_BY_LIMIT = (
     "Not executed: the answer reached the output token limit, so this call may be incomplete. "
@@ -131,7 +135,7 @@ def of_cut_answer(answer: Answer, reason: FinishReason, provider_reason: str, bo
                 retryable=True,
             )
         case _:
-            told = f" ({provider_reason[:64]})" if provider_reason else ""
+            told = f" ({provider_reason})" if _PLAIN_WORD.fullmatch(provider_reason) else ""
             return _model(
                 OutcomeKind.ERRORED,
                 Reason.PROVIDER_MODEL_FAULT,
