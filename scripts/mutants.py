@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from mutants_calls import CALL_MUTANTS
-
 ROOT = Path(__file__).resolve().parent.parent
 TURN = ROOT / "service" / "turnwired" / "turn"
 EXAMPLES = 80
@@ -33,6 +31,10 @@ SECONDS = 60
 """Longest processor time for one fault; a machine that hangs is noticed too."""
 LEAST_BY_PROPERTIES = 30
 """Faults that the property tests must notice by themselves."""
+
+
+CALL_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_calls").CALL_MUTANTS
+"""Of the file beside this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,18 @@ MUTANTS = (
         "        if not self._dispatch(fact, out):\n            self.ignored += 1",
         "        self._dispatch(fact, out)",
     ),
+    # --- repaired arguments, late ends, errors that nobody read
+    Mutant("repairs are not told in the log", "batch", "                out.emit(aftermath.repaired(call))\n", ""),
+    Mutant("repairs are not told to the model", "batch", "        if call.repairs:\n", "        if False:\n"),
+    Mutant("a late end is told again", "aftermath", "self._begun.discard(call_id)", "pass"),
+    Mutant(
+        "a late end of a call that never ran is told", "aftermath", "if call_id not in self._begun", "if not call_id"
+    ),
+    Mutant("late ends are not told", "machine", "self._late.began(batch.executing)", "pass"),
+    Mutant("unread errors stay in the session", "machine", "            if unread:\n", "            if False:\n"),
+    Mutant("unread errors go on every stop", "machine", "            if unread:\n", "            if True:\n"),
+    Mutant("effects are forgotten with unread errors", "history", "and not unread(p.content))", "and False)"),
+    Mutant("recovery keeps unread errors", "recovery", "        if self._unread:\n", "        if False:\n"),
     # --- bounds and order of tools
     Mutant("one tool too many at once", "batch", "if self._running >= self._max", "if self._running > self._max"),
     Mutant("places of finished tools stay taken", "batch", "self._running -= 1", "pass"),

@@ -39,7 +39,7 @@ from turnwired.domain.policy import (
     PolicyLayer,
 )
 from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSource
-from turnwired.domain.usage import Cost, Usage
+from turnwired.domain.usage import Cost, Usage, UsageSource
 from turnwired.policy.merge import Layer, merge
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[/red]\x9b31m\rgone"
@@ -186,12 +186,25 @@ def test_reasoning_is_shown_only_when_asked_for_and_a_rewind_is_told() -> None:
     assert quiet.written.getvalue().splitlines()[-1].startswith("the server was restarted")
 
 
+@pytest.mark.requirement("CLI-5")
+def test_reasoning_and_words_stand_on_lines_of_their_own() -> None:
+    screen = Screen(terminal=False, show_reasoning=True)
+    shown = screen.show(
+        *(ReasoningDelta("r", "h"), ReasoningDelta("r", "m"), TextDelta("p", "Yes"), TextDelta("p", ".")),
+        *(ReasoningDelta("r2", "so\n"), TextDelta("p2", "No.")),
+    )
+    assert shown.splitlines() == ["hm", "Yes.", "so", "No."]
+
+
 @pytest.mark.requirement("CLI-6")
 def test_what_is_not_known_is_said_to_be_unknown() -> None:
     assert usage_text(Usage()) == "tokens not reported"
     assert usage_text(Usage(10)) == "10 tokens in, ? out"
-    assert cost_text(None) == "unknown (no price for the model)"
-    assert cost_text(Cost("EUR", 2_000_000, complete=False)) == "at least 0.002000 EUR"
+    assert usage_text(Usage(10, 5, source=UsageSource.ESTIMATED)) == "about 10 tokens in, 5 out"
+    assert usage_text(Usage(10, 5, source=UsageSource.MIXED)) == "about 10 tokens in, 5 out"
+    assert cost_text(None, Usage(10)) == "unknown (no price for the model)"
+    assert cost_text(None, Usage()) == "unknown"
+    assert cost_text(Cost("EUR", 2_000_000, complete=False), Usage()) == "at least 0.002000 EUR"
 
 
 @pytest.mark.requirement("CLI-17")

@@ -11,8 +11,10 @@ from config.kit import load, refusal
 
 from turnwired.app import offered_models, price_card, profile_summaries, profile_text, provider_profiles, running
 from turnwired.config import agents_of, load_config
-from turnwired.domain.errors import ConfigError
+from turnwired.domain.errors import ConfigError, InvalidRequest
+from turnwired.domain.message import Message, Part, Role, Text
 from turnwired.domain.model import ModelSelection
+from turnwired.domain.run import Caller, TurnSpec
 from turnwired.providers.profiles import InputKind, Profile, StructuredOutput, shipped
 
 DOCS = Path(__file__).parents[2] / "docs" / "providers.md"
@@ -72,12 +74,31 @@ MISTAKES = [
     ),
     ("[providers.groq]\ninputs = ['smell']", "providers.groq.inputs[0]: takes one of image, pdf, audio"),
     ("[providers.groq]\nheaders = { Authorization = 'sk-1' }", "providers.groq.headers.Authorization: a key does not "),
+    (
+        "[providers.groq.query]\nkey = 'sk-1'",
+        "providers.groq.query.key: a key does not belong here; use api_key_env or header_env",
+    ),
+    (
+        "[profiles.groq.query]\nkey = 'sk-1'",
+        "profiles.groq.query.key: a key does not belong here; use key_env or header_env",
+    ),
+    (
+        "[providers.bedrock]\nmodels = ['m']\napi_key_env = 'K'",
+        "providers.bedrock.api_key_env: it signs in to aws; a key needs",
+    ),
     ("[providers.groq]\nextends = 'openai'", "providers.groq.extends: a provider has a profile instead"),
     (
         "[providers.nobody]\nmodels = ['m']",
         "providers.nobody: there is no provider profile 'nobody'; set profile to one",
     ),
-    ("[profiles.x]\nextends = 'nobody'", "profiles.x.extends: there is no profile 'nobody'"),
+    (
+        "[providers.nobody]",
+        "providers.nobody: there is no provider profile 'nobody'; set profile to one of anthropic, ",
+    ),
+    ("[providers.a]\nprofile = 'grq'", "providers.a: there is no provider profile 'grq'; set profile to one of "),
+    ("[profiles.x]\nextends = 'nobody'", "profiles.x.extends: there is no profile 'nobody'; turnwire profiles lists "),
+    ("[profiles.x]\nextends = 'grq'", "profiles.x.extends: there is no profile 'grq'; did you mean groq?"),
+    ("[profiles.x]\nextends = 'x'", "profiles.x.extends: there is no profile 'x' but this one; turnwire profiles "),
     ("[profiles.x]\nbase_url = 'https://x.example'", "profiles.x: say which wire it speaks, or which profile"),
     ("[profiles.groq]\nwire = 'smoke'", "profiles.groq.wire: takes one of openai.chat, openai.responses"),
 ]
@@ -91,6 +112,26 @@ def test_a_mistake_in_a_field_is_one_line_with_file_and_path(tmp_path: Path, tex
     assert str(caught.value).replace(f"{tmp_path}/", "").startswith(f"turnwire.toml: {line}")
     assert "sk-1" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.requirement("PROFILE-40")
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "[providers.anthropic.option_fields]\ntemprature = 'x'",
+            "option_fields.temprature: anthropic.messages has ",
+        ),
+        ("[providers.anthropic]\ntool_calling = 'json_schema'", "tool_calling: anthropic.messages has native "),
+    ],
+)
+async def test_what_a_wire_cannot_do_is_told_at_the_start_with_the_file(tmp_path: Path, text: str, line: str) -> None:
+    file = tmp_path / "turnwire.toml"
+    file.write_text(f"{text}\n[store]\npath = 'memory'\n[server]\nlisten = '127.0.0.1:0'\n")
+    with pytest.raises(ConfigError) as caught:
+        async with running(load_config(file, {}, offered=offered_models()), {}):
+            pass
+    assert str(caught.value).startswith(f"{file}: providers.anthropic.{line}")
 
 
 @pytest.mark.requirement("PROFILE-40")
@@ -141,6 +182,7 @@ def test_a_summary_says_where_the_key_belongs_and_what_is_missing(tmp_path: Path
     assert (lines["x"].key, lines["x"].configured) == ("file /no/key", False)
     assert "put it into the file /no/key" in lines["x"].problem
     assert "AZURE_OPENAI_ENDPOINT" in lines["azure"].problem
+    assert [lines[name].key for name in ("vertex", "bedrock", "local")] == ["sign-in: google", "sign-in: aws", ""]
     assert (lines["ollama"].problem, lines["ollama"].key) == ("", "OLLAMA_API_KEY (optional)")
     assert "sk-1" not in repr(lines)
     text = profile_text(config, "groq")
@@ -202,3 +244,23 @@ async def test_a_provider_without_its_key_is_told_at_the_start(
     assert [record.getMessage() for record in caplog.records if record.name == "turnwired.app"] == [
         "Provider groq has no key: put it into the environment variable GROQ_API_KEY."
     ]
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("PROFILE-41")
+async def test_a_request_for_a_provider_without_a_model_is_told_the_models_that_it_offers(tmp_path: Path) -> None:
+    text = '[server]\nlisten = "127.0.0.1:0"\n[store]\npath = "memory"\n[providers.groq]\n[providers.mistral]\n'
+    file = tmp_path / "turnwire.toml"
+    file.write_text(text + '[providers.own]\nprofile = "vllm"\n')
+
+    def turn(provider: str) -> TurnSpec:
+        hello = Message(Role.USER, (Part("", Text("Hello")),))
+        return TurnSpec(Caller("tests"), (hello,), model=ModelSelection(provider, ""))
+
+    async with running(load_config(file, {}, offered=offered_models()), {}) as service:
+        for provider, words in (("mistral", ", such as mistral-small-latest"), ("own", "")):
+            with pytest.raises(InvalidRequest) as caught:
+                await service.engine.count_tokens(turn(provider))
+            (violation,) = caught.value.violations
+            assert violation.field == "turn.model.model"
+            assert violation.description == f"is needed with provider '{provider}'{words}"

@@ -14,8 +14,12 @@ from turnwired.domain.event import RunStarted
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import Blob, Message, Part, Role, Text
 from turnwired.domain.model import GenerationOptions, ModelSelection, OutputFormat
+from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
+from turnwired.providers.build import wire_of
 from turnwired.providers.port import ModelRequest
-from turnwired.testing.provider import ScriptedProvider, answer
+from turnwired.providers.profiles import shipped
+from turnwired.testing.provider import ScriptedProvider, answer, calls
+from turnwired.tools.port import ToolInvocation
 
 pytestmark = pytest.mark.anyio
 
@@ -106,3 +110,31 @@ async def test_a_file_that_the_wire_cannot_carry_is_refused_with_its_place_and_e
             await w.start(session_id="s", input=(user("Look."), film))
         assert [violation.field for violation in caught.value.violations] == ["turn.input[1].parts[1].blob"]
         assert not await w.store.session_exists("default", "s")
+
+
+@pytest.mark.requirement("OUT-23")
+@pytest.mark.parametrize("choice", [ToolChoice(routed_name="look"), ToolChoice(ToolChoiceMode.REQUIRED)])
+async def test_a_forced_tool_choice_holds_for_the_first_model_call_only(choice: ToolChoice) -> None:
+    async def look(invocation: ToolInvocation) -> str:
+        return f"seen {len(invocation.arguments)}"
+
+    async with world([calls(("look", "{}")), answer("Seen.")], {"look": look}) as w:
+        await w.run(tools=ToolSelection(choice=choice))
+    first, second = w.provider.requests
+    assert (first.tool_choice, second.tool_choice) == (choice, ToolChoice())
+    assert second.tools == first.tools, "the prefix stays"
+
+
+@pytest.mark.requirement("OUT-20")
+@pytest.mark.parametrize("name", ["groq", "xai-responses", "anthropic-compatible"])
+@pytest.mark.parametrize("part_id", ["", "mine"])
+async def test_each_wire_names_a_part_of_the_input_by_its_place(
+    monkeypatch: pytest.MonkeyPatch, name: str, part_id: str
+) -> None:
+    wire = wire_of(shipped()[name])
+    monkeypatch.setattr(ScriptedProvider, "encode_message", lambda _, message: wire.encode_message(message))
+    sound = Message(Role.USER, (Part(part_id, Text("What is said?")), Part(part_id, Blob("audio/wav", b"RIFF"))))
+    async with world([answer("Later.")]) as w:
+        with pytest.raises(InvalidRequest) as caught:
+            await w.start(input=(user("Listen."), sound))
+    assert [violation.field for violation in caught.value.violations] == ["turn.input[1].parts[1]"]

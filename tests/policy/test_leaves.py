@@ -164,7 +164,6 @@ def test_a_leaf_that_is_not_enforced_is_refused(leaf: Leaf, data: st.DataObject)
         Policy(budget=BudgetPolicy(max_cost=Cost("USD", 1))),
         Policy(budget=BudgetPolicy(max_total_tokens=LimitMode.UNBOUNDED)),
         Policy(approval=ApprovalPolicy(auto_approve=False)),
-        Policy(tool=ToolPolicy(argument_validation=ArgumentValidation.LENIENT)),
         Policy(timeout=TimeoutPolicy(wait=5.0)),
     ],
 )
@@ -241,17 +240,20 @@ def test_people_write_values_in_short_forms(path: str, data: object, value: Leaf
 def test_plain_data_that_is_no_policy_is_told_by_path() -> None:
     data: dict[str, object] = {
         "loop": {"max_step": 3, "max_steps": "ten"},
-        "timeout": {"run": True},
+        "timeout": {"run": True, "idle": 3},
         "rules": 1,
+        "speed": 1,
         "tool": {"argument_validation": "careful", "max_parallel_calls": True},
     }
     values, found = read_policy(data, "policy")
     assert values == {}
     assert {item.field: item.description for item in found} == {
-        "policy.loop.max_step": "is not a policy setting",
+        "policy.loop.max_step": "is not a policy setting; did you mean loop.max_steps?",
         "policy.loop.max_steps": "takes a whole number or a mode word",
         "policy.timeout.run": 'takes a duration such as "30s", "500ms", "2m", a number of seconds, or a mode word',
-        "policy.rules": "is not a policy setting",
+        "policy.rules": "is not a policy setting; did you mean approval.rules?",
+        "policy.timeout.idle": "is not a policy setting; did you mean timeout.stream_idle or timeout.thinking_idle?",
+        "policy.speed": "is not a policy setting",
         "policy.tool.argument_validation": 'takes one of "strict", "lenient", "none"',
         "policy.tool.max_parallel_calls": "takes a whole number or a mode word",
     }

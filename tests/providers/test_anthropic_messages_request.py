@@ -251,6 +251,35 @@ def test_a_schema_whose_strict_form_says_something_else_is_explained() -> None:
     }
 
 
+@pytest.mark.requirement("MSG-25")
+def test_a_schema_may_leave_properties_out_as_far_as_the_server_takes_it() -> None:
+    closed = replace(PROFILE, schema_adaptations=frozenset({SchemaAdaptation.CLOSED_OBJECTS}))
+    optional = '{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}'
+    held = body(closed, output_format=OutputFormat(optional))["output_config"]["format"]["schema"]
+    assert held == {**json.loads(optional), "additionalProperties": False}
+    for limited in (replace(closed, strict_optional_properties=1), replace(PROFILE, strict_optional_properties=1)):
+        assert "output_config" not in body(limited, output_format=OutputFormat(optional))
+    unions = '{"type":"object","properties":{"a":{"type":["string","null"]}, "b":{"anyOf":[{"type":"null"}]}}}'
+    assert "output_config" not in body(replace(closed, strict_unions=1), output_format=OutputFormat(unions))
+
+
+@pytest.mark.requirement("MSG-25")
+def test_a_server_that_takes_no_format_beside_tools_is_told_in_words_until_they_are_gone() -> None:
+    apart = replace(PROFILE, structured_output_with_tools=False)
+    sent = body(apart, tools=WIRE.encode_tools(TOOLS), output_format=OutputFormat(SCHEMA))
+    assert "output_config" not in sent
+    assert sent["system"][0]["text"].startswith("When no tool has to be called any more, answer")
+    assert "output_config" in body(apart, output_format=OutputFormat(SCHEMA))
+
+
+@pytest.mark.requirement("MSG-27")
+def test_what_a_profile_says_and_this_wire_cannot_is_refused_at_the_start() -> None:
+    with pytest.raises(ConfigError, match=r"providers\.acme\.option_fields\.top_q: .* known are temperature"):
+        AnthropicMessages(replace(PROFILE, option_fields={"top_q": "top_q"}))
+    with pytest.raises(ConfigError, match=r"providers\.acme\.prompt_cache"):
+        AnthropicMessages(replace(PROFILE, prompt_cache=PromptCache.KEY))
+
+
 @pytest.mark.requirement("MSG-26")
 def test_provider_options_come_last_and_cannot_replace_what_the_policy_decides() -> None:
     options = {"service_tier": "auto", "output_config": {"effort": "max"}, "cache_control": {"ttl": "1h"}}

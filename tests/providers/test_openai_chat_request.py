@@ -256,6 +256,20 @@ def test_a_server_that_cannot_enforce_a_schema_beside_tools_is_told_it_until_the
     assert body(chat, output_format=CITY)["response_format"]["type"] == way.value
 
 
+@pytest.mark.requirement("CHAT-14")
+def test_a_schema_with_more_optional_properties_than_the_server_takes_is_a_hint() -> None:
+    optional = OutputFormat('{"type":"object","properties":{"a":{},"b":{}}}')
+    for most, strict in ((2, True), (1, False)):
+        held = body(wire(strict_optional_properties=most), output_format=optional)["response_format"]["json_schema"]
+        assert held["strict"] is strict
+
+
+@pytest.mark.requirement("PROFILE-1")
+def test_fixed_fields_stand_in_every_body_and_the_model_only_where_it_belongs() -> None:
+    sent = body(wire(body_fields={"api": "v9", "stream": "no"}, model_in_body=False))
+    assert (sent["api"], sent["stream"], "model" in sent) == ("v9", True, False)
+
+
 @pytest.mark.requirement("CHAT-15")
 def test_a_cache_key_goes_only_to_servers_that_have_one() -> None:
     assert body(wire(prompt_cache=PromptCache.KEY), cache_key="k1")["prompt_cache_key"] == "k1"

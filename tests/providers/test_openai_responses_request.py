@@ -286,6 +286,36 @@ def test_without_schemas_the_model_is_told_in_words(mode: StructuredOutput, sent
     assert "instructions" not in body(of)
 
 
+@pytest.mark.requirement("RESP-26")
+@pytest.mark.parametrize("mode", [StructuredOutput.JSON_SCHEMA, StructuredOutput.JSON_OBJECT])
+def test_a_server_that_takes_no_format_beside_tools_is_told_in_words_until_they_are_gone(
+    mode: StructuredOutput,
+) -> None:
+    of = profile(structured_output=mode, structured_output_with_tools=False)
+    wanted = OutputFormat(SCHEMA)
+    given = body(of, tools=b'[{"type":"function","name":"f"}]', output_format=wanted)
+    assert "text" not in given
+    assert given["instructions"].startswith("When no tool has to be called any more, answer")
+    assert given["instructions"].endswith(SCHEMA)
+    assert body(of, output_format=wanted)["text"]["format"]["type"] == mode.value
+
+
+@pytest.mark.requirement("RESP-25")
+def test_fixed_fields_stand_in_every_body_and_the_model_only_where_it_belongs() -> None:
+    of = profile(body_fields={"api": "v9", "stream": "no"}, model_in_body=False, token_counter=True)
+    sent = body(of)
+    assert (sent["api"], sent["stream"], "model" in sent) == ("v9", True, False)
+    call = OpenAIResponses(of).count(request())
+    assert call is not None
+    assert json.loads(call.body)["api"] == "v9"
+
+
+@pytest.mark.requirement("RESP-23")
+def test_cache_breakpoints_have_no_place_on_this_wire() -> None:
+    with pytest.raises(ConfigError, match=r"providers\.acme\.prompt_cache"):
+        OpenAIResponses(profile(prompt_cache=PromptCache.BREAKPOINTS))
+
+
 @pytest.mark.requirement("RESP-27")
 def test_the_counter_is_asked_what_the_answer_depends_on_and_no_more() -> None:
     wire = OpenAIResponses(profile(token_counter=True, prompt_cache=PromptCache.KEY))

@@ -179,7 +179,7 @@ def test_rows_stand_in_any_order_and_a_circle_is_refused() -> None:
     assert (known["c"].path, known["c"].key_env, known["c"].name) == ("/c", "B", "c")
     with pytest.raises(ConfigError, match=r"^profiles\.\w\.extends: \w builds on \w itself$"):
         known_profiles({"a": {"extends": "b"}, "b": {"extends": "a"}})
-    with pytest.raises(ConfigError, match=r"^profiles\.a\.extends: there is no profile 'nobody'$"):
+    with pytest.raises(ConfigError, match=r"^profiles\.a\.extends: there is no profile 'nobody'; turnwire profiles "):
         known_profiles({"a": {"extends": "nobody"}})
     with pytest.raises(ConfigError, match=r"^profiles\.a\.extends: takes the name of a profile$"):
         known_profiles({"a": {"extends": 1}})
@@ -243,6 +243,7 @@ def test_a_base_url_takes_parts_from_the_environment() -> None:
             r"model_limits\[0\]\.context_tokens: takes a number",
         ),
         ({"model_limits": [{"models": "*", "output": 1}]}, r"model_limits\[0\]\.output: unknown key"),
+        ({"model_limits": [{"models": "*"}]}, r"model_limits\[0\]: a row needs context_tokens, output_tokens or both"),
         ({"model_limits": {"models": "*"}}, r"model_limits: takes a list of tables with models"),
         ({"errors": [{"kind": "odd", "codes": ["a"]}]}, r"errors\[0\]\.kind: takes one of context_overflow"),
         ({"errors": [{"kind": "auth", "statuses": ["401"]}]}, r"errors\[0\]\.statuses\[0\]: takes a number above 0"),

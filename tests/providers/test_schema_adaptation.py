@@ -270,9 +270,15 @@ def test_what_conforms_to_the_adapted_schema_conforms_to_the_original(
 
 @pytest.mark.requirement("CHAT-5", "CHAT-2")
 @settings(max_examples=300)
-@given(schema=SCHEMAS, values=st.lists(VALUES, min_size=1, max_size=8))
-def test_what_conforms_to_a_strict_form_conforms_to_the_original(schema: Any, values: list[Any]) -> None:
-    text, strict = strict_form(json.dumps(schema), frozenset({To.ALL_REQUIRED, To.CLOSED_OBJECTS, To.INLINE_REFS}))
+@given(
+    schema=SCHEMAS,
+    values=st.lists(VALUES, min_size=1, max_size=8),
+    lossy=st.sampled_from([{To.ALL_REQUIRED, To.CLOSED_OBJECTS}, {To.CLOSED_OBJECTS}, {To.ALL_REQUIRED}]),
+)
+def test_what_conforms_to_a_strict_form_conforms_to_the_original(
+    schema: Any, values: list[Any], lossy: set[To]
+) -> None:
+    text, strict = strict_form(json.dumps(schema), frozenset({*lossy, To.INLINE_REFS}))
     if strict:
         assert all(accepts(schema, value) for value in values if accepts(json.loads(text), value))
 
@@ -352,6 +358,33 @@ def test_a_strict_form_is_given_only_where_it_says_the_same() -> None:
         text, strict = strict_form(json.dumps(schema), STRICT)
         assert (strict, json.loads(text)) == (False, schema)
     assert strict_form(json.dumps(optional), frozenset({To.INLINE_REFS})) == (json.dumps(optional), True)
+
+
+@pytest.mark.requirement("CHAT-5")
+def test_what_is_optional_is_no_loss_where_it_may_stay_optional() -> None:
+    closed = frozenset({To.CLOSED_OBJECTS})
+    optional = {"type": "object", "properties": {"a": TEXT}}
+    text, strict = strict_form(json.dumps(optional), closed)
+    assert (strict, json.loads(text)) == (True, {**optional, "additionalProperties": False})
+    patterns = {"type": "object", "patternProperties": {"^x": TEXT}, "additionalProperties": False}
+    for schema in (patterns, {"type": "object", "additionalProperties": TEXT}, {"type": "object", "required": ["b"]}):
+        assert strict_form(json.dumps(schema), closed) == (json.dumps(schema), False)
+    free = {"type": "object", "additionalProperties": TEXT}
+    assert strict_form(json.dumps(free), frozenset({To.ALL_REQUIRED}))[1]
+
+
+@pytest.mark.requirement("CHAT-5")
+def test_a_schema_with_more_optional_properties_or_unions_than_a_server_takes_is_no_strict_one() -> None:
+    closed = frozenset({To.CLOSED_OBJECTS})
+    below = {
+        "type": "object",
+        "properties": {"b": {"type": ["string", "null"]}, "c": {"anyOf": [TEXT, {"type": "integer"}]}},
+    }
+    schema = {"type": "object", "properties": {"a": below}, "required": ["a"]}
+    text = json.dumps(schema)
+    assert strict_form(text, closed, most_optional=2, most_unions=2)[1]
+    assert strict_form(text, closed, most_optional=1) == (text, False)
+    assert strict_form(text, closed, most_unions=1) == (text, False)
 
 
 @pytest.mark.requirement("CHAT-5")

@@ -11,11 +11,13 @@ import pytest
 from providers.calls import KEY
 from providers.server import Answer, Request, serve
 
+from turnwired.domain.message import Blob, Content, Message, Part, Role, Text
 from turnwired.domain.tool import Tool, ToolRef, ToolSource
+from turnwired.providers.build import wire_of
 from turnwired.providers.http_provider import HttpProvider
 from turnwired.providers.openai_chat import OpenAIChat
 from turnwired.providers.port import CallLimits, ModelRequest
-from turnwired.providers.profiles import Profile, Wire
+from turnwired.providers.profiles import Profile, Wire, shipped
 from turnwired.providers.tokens import estimated, tokenized
 from turnwired.providers.wire import CountCall
 
@@ -149,3 +151,21 @@ def test_an_estimate_grows_with_everything_that_is_sent() -> None:
     assert plain.tokens == -(-len(json.dumps({"role": "user", "content": "Hello"}, separators=(",", ":"))) // 4)
     assert estimated(request("Hello", tools=[TOOL])).tokens > plain.tokens
     assert estimated(ModelRequest("m", [], system=b"x" * 40)).tokens == 10
+
+
+@pytest.mark.requirement("TOK-4")
+@pytest.mark.parametrize("row", ["groq", "xai-responses", "anthropic-compatible"])
+def test_an_estimate_takes_a_large_file_for_a_thousand_tokens_and_a_long_text_for_its_size(row: str) -> None:
+    wire = wire_of(shipped()[row])
+
+    def count(*contents: Content) -> int:
+        message = wire.encode_message(Message(Role.USER, tuple(Part("", content) for content in contents)))
+        return estimated(ModelRequest("m", [message])).tokens
+
+    words = Text("Hello")
+    picture = Blob("image/png", bytes(range(256)) * 4000)
+    assert 1000 <= count(words, picture) - count(words) < 1300
+    assert 2000 <= count(words, picture, picture) - count(words) < 2600
+    for letters in ("no space but\u00e4" * 10_000, "\u6f22\u5b57" * 10_000, "two words " * 10_000):
+        assert count(Text(letters)) >= len(letters) // 4
+    assert count(words, Blob("image/png", b"x" * 90)) < count(words) + 100

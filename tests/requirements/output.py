@@ -25,4 +25,5 @@ REQUIREMENTS: dict[str, str] = {
     "OUT-20": "Images, documents and audio reach the wire; what it cannot carry is refused with the part's path.",
     "OUT-21": "Options and the kind of output are attributes of the model call's span.",
     "OUT-22": "The command line asks for structured output by a schema file, and clients read the value.",
+    "OUT-23": "A forced tool choice holds for the first model call of a run, which could never answer otherwise.",
 }

@@ -104,6 +104,18 @@ async def test_a_bad_request_is_refused_with_the_path_of_each_broken_rule(path: 
         assert c.world.provider.requests == []
 
 
+@pytest.mark.requirement("OUT-20")
+async def test_a_file_of_which_there_is_only_an_address_is_refused_with_what_is_not_done() -> None:
+    async with connected([answer("never")]) as c:
+        request = prompt()
+        _blob(request, "image/png", b"")
+        request.turn.input[0].parts[1].blob.uri = "https://a.example/b.png"
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await c.run(request)
+    words = "must not be empty; the server fetches nothing from uri"
+    assert caught.value.details() == f"turn.input[0].parts[1].blob.data: {words}"
+
+
 UNSUPPORTED: list[tuple[str, Break]] = [
     ("turn.attachments", lambda r: r.turn.attachments.add(attachment_id="a")),
     ("turn.parent_run_id", lambda r: setattr(r.turn, "parent_run_id", "run_1")),

@@ -296,7 +296,7 @@ def profiles(
     name: Annotated[str | None, typer.Argument(help="Profile or provider to show whole, as TOML.")] = None,
     config: ConfigOption = None,
 ) -> None:
-    """List the provider profiles and what each lacks, or show one as TOML that a configuration can hold."""
+    """List the provider profiles (*: configured) and what each lacks, or show one as TOML for a configuration."""
     _quiet()
     from turnwired.app import configured, profile_summaries, profile_text
     from turnwired.cli.tables import profile_table

@@ -26,7 +26,7 @@ from turnwired.domain.event import (
 from turnwired.domain.message import Blob, Data, Part, ToolResult, ToolResultStatus
 from turnwired.domain.message import Text as TextContent
 from turnwired.domain.outcome import Notice, OutcomeKind
-from turnwired.domain.usage import Cost, Usage
+from turnwired.domain.usage import Cost, Usage, UsageSource
 
 PREVIEW = 160
 # Everything that could move the cursor, set a title or change colours; a line break and a tab are just text.
@@ -44,6 +44,7 @@ class RunView:
         self._running: dict[str, str] = {}
         self._status: Status | None = None
         self._mid_line = False
+        self._mid_reasoning = False
         self.outcome: OutcomeKind | None = None
         self.run_id = ""
 
@@ -55,9 +56,9 @@ class RunView:
                 tools = f", {len(event.tool_names)} tools" if event.tool_names else ""
                 self._line(Text(f"run {event.run_id}  {event.model.provider}/{event.model.model}{tools}", style="dim"))
             case TextDelta():
-                self._write(event.text)
+                self._write(event.text, reasoning=False)
             case ReasoningDelta() if self._show_reasoning:
-                self._write(event.text, style="dim italic")
+                self._write(event.text, reasoning=True)
             case PartFinished():
                 self._part(event.part)
             case ToolCallStarted():
@@ -97,11 +98,14 @@ class RunView:
             self._console.print()
             self._mid_line = False
 
-    def _write(self, text: str, style: str = "") -> None:
+    def _write(self, text: str, *, reasoning: bool) -> None:
         self._spin(None)
         shown = seen(text)
         if shown:
-            self._console.print(Text(shown, style=style), end="", soft_wrap=True)
+            if self._mid_line and reasoning is not self._mid_reasoning:
+                self._console.print()  # a pipe has no colours that would tell the two apart
+            self._mid_reasoning = reasoning
+            self._console.print(Text(shown, style="dim italic" if reasoning else ""), end="", soft_wrap=True)
             self._mid_line = not shown.endswith("\n")
 
     def _warn(self, text: str) -> None:
@@ -160,7 +164,7 @@ class RunView:
         line = Text(event.outcome.kind.value, style="bold green" if good else "bold red")
         line.append(
             f"  {event.iteration_count} model calls, {event.tool_call_count} tool calls, "
-            f"{usage_text(event.usage)}, cost {cost_text(event.cost)}",
+            f"{usage_text(event.usage)}, cost {cost_text(event.cost, event.usage)}",
             style="dim",
         )
         self._line(line)
@@ -173,13 +177,15 @@ def usage_text(usage: Usage) -> str:
     """Tokens in words; what the provider did not say is said to be so."""
     if usage.input_tokens is None and usage.output_tokens is None:
         return "tokens not reported"
-    return f"{_count(usage.input_tokens)} tokens in, {_count(usage.output_tokens)} out"
+    about = "about " if usage.source in (UsageSource.ESTIMATED, UsageSource.MIXED) else ""
+    return f"{about}{_count(usage.input_tokens)} tokens in, {_count(usage.output_tokens)} out"
 
 
-def cost_text(cost: Cost | None) -> str:
-    """Money in words; an unknown price is said, never guessed."""
+def cost_text(cost: Cost | None, usage: Usage) -> str:
+    """Money in words; an unknown price is said, never guessed, and only where tokens ask for one."""
     if cost is None:
-        return "unknown (no price for the model)"
+        tokens = usage.input_tokens is not None or usage.output_tokens is not None
+        return "unknown (no price for the model)" if tokens else "unknown"
     bound = "" if cost.complete else "at least "
     return f"{bound}{cost.amount_nanos / 1e9:.6f} {cost.currency_code}"
 

@@ -75,7 +75,7 @@ def _validated(
         raise ConfigError(f"{name}: {min(_NOT_KEYS & data.keys())}: unknown key")
     variables = _apply_environment(data, environ)
     variables |= _fill_defaults(data, environ)
-    _fill_models(data, offered)
+    _fill_models(data, offered, name)
     try:
         return Config.model_validate({**data, "source": source})
     except ValidationError as error:
@@ -180,7 +180,7 @@ def _fill_defaults(data: _Table, environ: Mapping[str, str]) -> dict[_Path, str]
     return {("providers", "openai", "base_url"): "OPENAI_BASE_URL"}
 
 
-def _fill_models(data: _Table, offered: Mapping[str, Sequence[str]]) -> None:
+def _fill_models(data: _Table, offered: Mapping[str, Sequence[str]], source: str) -> None:
     """The models of its profile for each provider that names none. What has the wrong shape is left for validation."""
     profiles = data.get("profiles")
     providers = data.get("providers")
@@ -188,7 +188,13 @@ def _fill_models(data: _Table, offered: Mapping[str, Sequence[str]]) -> None:
         if isinstance(provider, dict) and "models" not in provider:
             table = cast(_Table, provider)
             rows = cast(_Table, profiles) if isinstance(profiles, dict) else {}
-            models = _models_of(table.get("profile", name), rows, offered)
+            profile = table.get("profile", name)
+            if offered and isinstance(profile, str) and profile not in offered and profile not in rows:
+                # Else the agent's lack of a model would be reported, and no model would help.
+                known = ", ".join(sorted({*offered, *rows}))
+                problem = f"there is no provider profile {profile[:64]!r}; set profile to one of {known}"
+                raise ConfigError(f"{source}: providers.{name}: {problem}")
+            models = _models_of(profile, rows, offered)
             if models:
                 table["models"] = list(models)
 

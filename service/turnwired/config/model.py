@@ -169,18 +169,22 @@ class TelemetryConfig(_Section):
         return value
 
 
+MAX_PRICE = Decimal(10**9)
+"""Of money per million tokens or per millisecond: what is more is a slip of the pen, and no sum could hold it."""
+
+
 class PriceConfig(_Section):
     """What one model costs: money per million tokens, per millisecond of a call on own hardware (``gpu_ms``), or both.
 
     A cache rate that is not set is the input rate, a reasoning rate the output rate.
     """
 
-    input_per_million: Decimal | None = Field(default=None, ge=0)
-    output_per_million: Decimal | None = Field(default=None, ge=0)
-    cache_read_per_million: Decimal | None = Field(default=None, ge=0)
-    cache_write_per_million: Decimal | None = Field(default=None, ge=0)
-    reasoning_per_million: Decimal | None = Field(default=None, ge=0)
-    gpu_ms: Decimal | None = Field(default=None, ge=0)
+    input_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    output_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    cache_read_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    cache_write_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    reasoning_per_million: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
+    gpu_ms: Decimal | None = Field(default=None, ge=0, le=MAX_PRICE)
     currency: str = Field(default="USD", pattern="^[A-Z]{3}$")
 
     @model_validator(mode="after")
@@ -336,6 +340,15 @@ class CompletionConfig(_Section):
     hooks: Mapping[Id, Annotated[str, AfterValidator(_check_attribute)]] = Field(default_factory=dict[str, str])
 
 
+class HooksConfig(_Section):
+    """What is told of events and ends of runs: what is named here (``module`` or ``module:attribute``), and what
+    installed packages offer under ``turnwired.hooks``.
+    """
+
+    python: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    entry_points: bool = True
+
+
 class Config(_Section):
     """The whole configuration. ``profiles`` and ``mcp_servers`` are plain data: the adapters own their shape."""
 
@@ -347,6 +360,7 @@ class Config(_Section):
     agents: Mapping[Id, AgentConfig]
     tools: ToolsConfig = Field(default_factory=ToolsConfig)
     completion: CompletionConfig = Field(default_factory=CompletionConfig)
+    hooks: HooksConfig = Field(default_factory=HooksConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     policy: PolicySection = Field(default_factory=Policy)
     ceiling: CeilingSection = Field(default_factory=Policy)

@@ -38,6 +38,15 @@ class Cost:
     complete: bool = True
 
 
+MAX_NANOS = 2**63 - 1
+"""What an amount can be at most, in events and on the wire."""
+
+
+def bounded_cost(currency_code: str, nanos: int, rate_card: str, *, complete: bool) -> Cost:
+    """A cost; one beyond all that can be told is the highest that can be, as a lower bound."""
+    return Cost(currency_code, min(nanos, MAX_NANOS), rate_card, complete and nanos <= MAX_NANOS)
+
+
 BYTES_PER_TOKEN = 4
 """Of UTF-8, roughly, in the languages and data formats that models are used for."""
 
@@ -86,11 +95,11 @@ def sum_cost(items: Iterable[Cost | None]) -> Cost | None:
         elif item.currency_code != total.currency_code:
             complete = False  # never add apples to pears; the amount stays a lower bound
         else:
-            total = Cost(
+            total = bounded_cost(
                 total.currency_code,
                 total.amount_nanos + item.amount_nanos,
                 total.rate_card if total.rate_card == item.rate_card else "",
-                total.complete and item.complete,
+                complete=total.complete and item.complete,
             )
     if total is None or (complete and total.complete):
         return total

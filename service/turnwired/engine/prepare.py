@@ -16,7 +16,6 @@ from turnwired.domain.errors import (
     Conflict,
     FieldViolation,
     InvalidRequest,
-    NotFound,
     StoreError,
     ToolError,
     TurnwireError,
@@ -29,6 +28,7 @@ from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, OutputPolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
+from turnwired.engine.agents import AgentBook
 from turnwired.engine.completion import require_completion
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
@@ -45,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 COUNT_SECONDS = 10.0
 """How long a provider's token counter may take."""
+MOST_PLAIN_POLICIES = 1000
 MOST_NOTICES = 20
 """Tools and sources left out that a run names in its log; ListTools names all."""
 
@@ -72,22 +73,19 @@ class Preparer:
 
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
+        self.agents = AgentBook(wiring.agents, wiring.store, wiring.config.default_agent)
         self._encoded = EncodedMessages()
         self._plain_policies: dict[tuple[str, int, ModelLimits], EffectivePolicy] = {}
         self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
 
     def agent(self, agent_id: str) -> Agent:
         """The agent, or the default one. Raises NotFound."""
-        wanted = agent_id or self._wiring.config.default_agent
-        agent = self._wiring.agents.get(wanted)
-        if agent is None:
-            known = ", ".join(sorted(self._wiring.agents))
-            raise NotFound(
-                Reason.AGENT_NOT_FOUND,
-                f"No agent has the id {wanted!r}. Configured agents: {known}.",
-                {"agent_id": wanted},
-            )
-        return agent
+        return self.agents.find(agent_id)
+
+    def check(self, agent: Agent) -> None:
+        """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
+        model, provider = self.model(agent, agent.model, "agent.model")
+        self._merged(agent, provider.limits(model.model), Policy())
 
     def policy(self, agent: Agent, limits: ModelLimits, run: Policy) -> EffectivePolicy:
         """The policy of a run with a model of these limits. Raises InvalidRequest for what is not enforced."""
@@ -98,6 +96,9 @@ class Preparer:
         key = (agent.agent_id, agent.revision, limits)
         policy = self._plain_policies.get(key)
         if policy is None:
+            if len(self._plain_policies) >= MOST_PLAIN_POLICIES:  # old revisions of agents that change
+                self._plain_policies.clear()
+                self._plain_bounds.clear()
             policy = self._plain_policies[key] = self._merged(agent, limits, run)
             self._plain_bounds[id(policy)] = policy, bounds_of(policy)
         return policy
@@ -133,7 +134,8 @@ class Preparer:
             problem = f"no provider {model.provider!r} is configured; there are: {known}"
             raise InvalidRequest([FieldViolation(f"{path}.provider", problem)], Reason.PROVIDER_NOT_CONFIGURED)
         if not model.model:
-            raise InvalidRequest([FieldViolation(f"{path}.model", f"is needed with provider {model.provider!r}")])
+            problem = f"is needed with provider {model.provider!r}{_offered(provider)}"
+            raise InvalidRequest([FieldViolation(f"{path}.model", problem)])
         return model, provider
 
     def resolve(self, spec: TurnSpec) -> Resolved:
@@ -296,11 +298,30 @@ def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[bytes, ...]:
         try:
             pieces.append(provider.encode_message(message))
         except InvalidRequest as error:
+            refusal = _refusal(provider, message) or error
             path = f"turn.input[{index}]"
             raise InvalidRequest(
-                [FieldViolation(f"{path}.{item.field}", item.description) for item in error.violations], error.reason
+                [FieldViolation(f"{path}.{item.field}", item.description) for item in refusal.violations],
+                refusal.reason,
             ) from error
     return tuple(pieces)
+
+
+def _refusal(provider: ModelProvider, message: Message) -> InvalidRequest | None:
+    """Why a message of the request is refused. Wires name a part by its id, which the caller's parts need not have: so
+    each has its place for one here.
+    """
+    parts = tuple(replace(part, part_id=str(place)) for place, part in enumerate(message.parts))
+    try:
+        provider.encode_message(replace(message, parts=parts))
+    except InvalidRequest as error:
+        return error
+    return None
+
+
+def _offered(provider: ModelProvider) -> str:
+    models = provider.info.models
+    return f", such as {', '.join(models[:3])}" if models else ""
 
 
 def _no_tool(what: str) -> ToolError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from turnwired.domain.usage import Cost, Usage
+from turnwired.domain.usage import Cost, Usage, bounded_cost
 
 Price = Callable[[Usage, int], Cost | None]
 """Usage and duration of one model call, in nanoseconds, to its cost; None: no price, or nothing that it could price."""
@@ -55,7 +55,7 @@ class Rate:
         nanos = int((self._tokens(usage) * _PER_MILLION_TO_NANOS + time).to_integral_value(ROUND_HALF_EVEN))
         free = not (self.input_per_million or self.output_per_million)
         complete = _is_complete(usage) or (free and self.gpu_ms is not None)
-        return Cost(self.currency_code, nanos, rate_card, complete)
+        return bounded_cost(self.currency_code, nanos, rate_card, complete=complete)
 
     def _tokens(self, usage: Usage) -> Decimal:
         uncached, cache_read, cache_write = _split_input(usage)
@@ -168,7 +168,7 @@ def _listed_price(listed: ListedProvider, model: str) -> DatedPrice | None:
         if usage.input_tokens is None and usage.output_tokens is None:
             return None
         nanos = int((calculate(usage, at) * _NANOS).to_integral_value(ROUND_HALF_EVEN))
-        return Cost("USD", nanos, PUBLIC_LIST, _is_complete(usage))
+        return bounded_cost("USD", nanos, PUBLIC_LIST, complete=_is_complete(usage))
 
     try:
         calculate(Usage(0, 0), datetime.now().astimezone())

@@ -5,6 +5,7 @@ Nothing is accepted and ignored: a leaf that this version does not enforce is re
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -73,13 +74,21 @@ def read_policy(data: Mapping[str, object], prefix: str = "") -> tuple[dict[str,
     for path, item in _paths(data):
         leaf = LEAF.get(path)
         if leaf is None:
-            found.append(_invalid(_join(prefix, path), "is not a policy setting"))
+            found.append(_invalid(_join(prefix, path), f"is not a policy setting{_suggestion(path)}"))
             continue
         try:
             values[path] = parse(leaf, item)
         except ValueError as error:
             found.append(_invalid(_join(prefix, path), str(error)))
     return values, found
+
+
+def _suggestion(path: str) -> str:
+    """The setting that was probably meant, by its whole path or by its last word."""
+    word = path.rpartition(".")[2]
+    within = [known for known in LEAF if word and word in known.rpartition(".")[2].split("_")]
+    close = difflib.get_close_matches(path, LEAF, n=1, cutoff=0.8) or sorted(within)
+    return f"; did you mean {' or '.join(close)}?" if 0 < len(close) <= 3 else ""
 
 
 def _paths(data: Mapping[str, object]) -> Iterator[tuple[str, object]]:

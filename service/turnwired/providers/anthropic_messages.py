@@ -14,7 +14,7 @@ from turnwired.providers import anthropic_messages_content as content
 from turnwired.providers import anthropic_messages_request as bodies
 from turnwired.providers.anthropic_messages_parser import MessagesParser
 from turnwired.providers.port import ModelRequest
-from turnwired.providers.profiles import Profile, ToolCalling
+from turnwired.providers.profiles import Profile, PromptCache, ToolCalling
 from turnwired.providers.wire import CountCall, WireCall
 
 PATH = "/messages"
@@ -31,6 +31,13 @@ class AnthropicMessages:
                 f"providers.{profile.name}.tool_calling: {profile.wire} has native tool calls only; use openai.chat "
                 "for a model without them."
             )
+        if unknown := sorted(profile.option_fields.keys() - bodies.KNOWN_OPTIONS):
+            raise ConfigError(
+                f"providers.{profile.name}.option_fields.{unknown[0]}: {profile.wire} has no such option; "
+                f"known are {', '.join(bodies.KNOWN_OPTIONS)}."
+            )
+        if profile.prompt_cache is PromptCache.KEY:
+            raise ConfigError(f"providers.{profile.name}.prompt_cache: {profile.wire} knows breakpoints or none.")
         self._profile = profile
         self._path = profile.path or PATH
 

@@ -31,6 +31,7 @@ from turnwired.domain.message import (
     ToolResultStatus,
 )
 from turnwired.domain.tool import Tool
+from turnwired.providers.given_back import given_back
 from turnwired.providers.openai_chat_messages import arguments_object
 from turnwired.providers.profiles import InputKind, Profile, PromptCache
 from turnwired.providers.schema_adaptation import adapted, for_tools
@@ -182,7 +183,7 @@ def _assistant(message: Message, profile: Profile) -> list[_Block]:
     for part in message.parts:
         if isinstance(part.content, OpaqueBlock):
             if part.content.provider == profile.name and not _joins(part, part.content, latest):
-                blocks.append(_raw(part, part.content, dict))
+                blocks.append(msgspec.Raw(given_back(part, part.content, dict)))
                 latest = None
             continue
         latest = _assistant_block(part, profile)
@@ -226,26 +227,15 @@ def _joins(part: Part, block: OpaqueBlock, latest: dict[str, Any] | None) -> boo
     match block.kind:
         case "citations":
             if latest is not None and kind == "text":
-                latest["citations"] = _raw(part, block, list)
+                latest["citations"] = msgspec.Raw(given_back(part, block, list))
             return True
         case "tool_use":
             if latest is not None and kind == "tool_use":
-                more = msgspec.json.decode(_raw(part, block, dict), type=dict[str, msgspec.Raw])
+                more = msgspec.json.decode(given_back(part, block, dict), type=dict[str, msgspec.Raw])
                 latest.update({name: value for name, value in more.items() if name not in latest})
             return True
         case _:
             return False
-
-
-def _raw(part: Part, block: OpaqueBlock, form: type[list[Any] | dict[str, Any]]) -> msgspec.Raw:
-    """The bytes as they are: a caller can write such a part too, and must not break the body with it."""
-    text = block.value_json.encode()
-    try:
-        if isinstance(msgspec.json.decode(text), form):
-            return msgspec.Raw(text)
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    raise _refused(part, "a native block is JSON as its provider sent it")
 
 
 # --- tools -----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import msgspec
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.providers.errors import WireError, protocol_error
-from turnwired.providers.openai_chat_fields import dumps, wire_error
+from turnwired.providers.openai_chat_fields import MAX_COUNT, dumps, wire_error
 
 FINISH = {
     "end_turn": FinishReason.STOP,
@@ -28,7 +28,6 @@ FINISH = {
     "compaction": FinishReason.PAUSE,
 }
 CUT = frozenset({FinishReason.OUTPUT_LIMIT, FinishReason.CONTEXT_LIMIT})
-_MAX_COUNT = 2**63 - 1
 
 
 class Counts:
@@ -126,6 +125,6 @@ def compact(value: object) -> str:
 
 
 def _count(value: object, before: int | None) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_COUNT:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COUNT:
         return before
     return int(value)

@@ -13,10 +13,11 @@ import msgspec
 
 from turnwired.domain.errors import FieldViolation
 from turnwired.domain.failure import Reason
-from turnwired.domain.model import GenerationOptions, OutputFormat, ThinkingMode
+from turnwired.domain.model import GenerationOptions, ThinkingMode
 from turnwired.domain.tool import ToolChoiceMode
 from turnwired.providers.anthropic_messages_content import CACHE_HERE
 from turnwired.providers.errors import provider_failure
+from turnwired.providers.output_instruction import output_instruction
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile, PromptCache, StructuredOutput
 from turnwired.providers.schema_adaptation import strict_form
@@ -32,10 +33,8 @@ _RESERVED = frozenset({"model", "messages", "system", "max_tokens", "stream", "t
 _OPTION_FIELDS = {"stop_sequences": "stop_sequences", "thinking": "thinking"}
 _OPTIONS = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed")
 _COUNTED = ("thinking", "output_config")
-_EXPLAINED = (
-    "Give the final answer as one JSON value that conforms to the JSON Schema below, and nothing else around it: no "
-    "explanation and no code fence.\n\n{schema}"
-)
+KNOWN_OPTIONS = (*_OPTIONS, *_OPTION_FIELDS)
+"""Options that a profile may name a field for."""
 
 
 def encode_body(request: ModelRequest, profile: Profile) -> bytes:
@@ -174,20 +173,23 @@ def _output_config(request: ModelRequest, profile: Profile) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if request.reasoning_effort:
         config["effort"] = request.reasoning_effort
-    if request.output_format is not None and (schema := _enforceable(request.output_format, profile)):
+    if schema := _enforceable(request, profile):
         config["format"] = {"type": "json_schema", "schema": msgspec.Raw(schema.encode())}
     return config
 
 
-def _enforceable(output: OutputFormat, profile: Profile) -> str:
+def _enforceable(request: ModelRequest, profile: Profile) -> str:
     """The schema that the server holds the answer to; "" when it is to be explained in words instead.
 
     A schema whose strict form would say something else, such as a map of free keys, is explained: this wire knows no
     form that is half strict.
     """
-    if profile.structured_output is not StructuredOutput.JSON_SCHEMA:
+    wanted, beside = request.output_format, profile.structured_output_with_tools or not request.tools
+    if wanted is None or not beside or profile.structured_output is not StructuredOutput.JSON_SCHEMA:
         return ""
-    schema, strict = strict_form(output.json_schema, profile.schema_adaptations)
+    schema, strict = strict_form(
+        wanted.json_schema, profile.schema_adaptations, profile.strict_optional_properties, profile.strict_unions
+    )
     return schema if strict else ""
 
 
@@ -227,8 +229,8 @@ def _option_field(name: str, profile: Profile) -> str:
 def _joined(request: ModelRequest, profile: Profile, fields: Mapping[str, Any]) -> bytes:
     head = b'{"model":' + msgspec.json.encode(request.model) + b"," if profile.model_in_body else b"{"
     system = [request.system] if request.system else []
-    if request.output_format is not None and not _enforceable(request.output_format, profile):
-        text = _EXPLAINED.format(schema=request.output_format.json_schema)
+    if request.output_format is not None and not _enforceable(request, profile):
+        text = output_instruction(request.output_format, tools=bool(request.tools))
         system.append(msgspec.json.encode({"type": "text", "text": text}))
     if system:
         head += b'"system":[' + b",".join(system) + b"],"

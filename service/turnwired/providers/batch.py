@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 
 from turnwired.domain.generation import (
@@ -16,7 +17,11 @@ from turnwired.domain.generation import (
     UsageReported,
 )
 from turnwired.domain.usage import Usage
+from turnwired.providers.errors import protocol_error
 
+MAX_PARTS = 16 * 1024
+"""Of one answer: each is kept, numbered and shown, however small it is."""
+MAX_WORD = 1024
 _NO_CONTENT = frozenset({ResponseIdentified, UsageReported})
 
 
@@ -63,9 +68,11 @@ class BatchBuilder:
         return self._part_kind is PartKind.REASONING
 
     def new_part(self) -> int:
-        """The position of a part of its own, such as a tool call."""
+        """The position of a part of its own, such as a tool call. Raises ProviderError for one too many."""
         self._flush()
         self._part_kind = None
+        if self._next >= MAX_PARTS:
+            raise protocol_error(f"The provider sent more than {MAX_PARTS} parts in one answer.")
         self._next += 1
         return self._next - 1
 
@@ -99,8 +106,10 @@ class BatchBuilder:
         self._pieces.append(text)
 
     def add(self, item: ModelItem) -> None:
-        """An item of its own."""
+        """An item of its own. Names in it are cut to ``MAX_WORD``: they go into events, logs and spans."""
         self._flush()
+        if type(item) is ResponseIdentified and len(item.response_id) + len(item.model) > MAX_WORD:
+            item = ResponseIdentified(item.response_id[:MAX_WORD], item.model[:MAX_WORD])
         self._items.append(item)
 
     def usage(self, usage: Usage) -> None:
@@ -111,6 +120,8 @@ class BatchBuilder:
         """The last item of the answer; usage known by now comes before it."""
         self._flush()
         self._flush_usage()
+        if len(item.provider_reason) > MAX_WORD:
+            item = replace(item, provider_reason=item.provider_reason[:MAX_WORD])
         self._items.append(item)
 
     def take(self) -> list[ModelItem]:

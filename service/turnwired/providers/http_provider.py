@@ -26,6 +26,9 @@ from turnwired.providers.tokens import estimated, tokenized
 from turnwired.providers.transport import Exchange, HttpTransport
 from turnwired.providers.wire import CountCall, WireCall, WireFormat
 
+_NOT_A_PATH_SEGMENT = frozenset({".", ".."})
+"""What every URL library takes for a step through the path, also in percent-encoding."""
+
 
 class HttpProvider:
     """Calls what a profile describes, in the words of a wire."""
@@ -130,6 +133,9 @@ class HttpProvider:
         if profile.key_required and not self._credentials.ready():
             raise provider_failure(Reason.PROVIDER_NOT_CONFIGURED, self._no_key(), origin=profile.name)
         call = call or self._wire.call(request)
+        if "{model}" in call.path and request.model in _NOT_A_PATH_SEGMENT:
+            told = f"Provider {profile.name} has no model of that name: it would lead to another place of its server."
+            raise provider_failure(Reason.MODEL_NOT_FOUND, told, origin=profile.name)
         url = self._url(address, call, request.model)
         headers = self._headers(request.headers, call)
         if request.renew_credentials:

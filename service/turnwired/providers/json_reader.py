@@ -127,7 +127,7 @@ class JsonToolReader:
             return position + 1
         if self._object.key == "arguments" and character == "{" and self._object.name:
             self._open_call(items)
-        self._object.scan = _ValueScanner()
+        self._object.scan = ValueScanner()
         self._state = _State.RAW
         return position
 
@@ -294,7 +294,7 @@ class _StringReader:
             self._high = ""
 
 
-class _ValueScanner:
+class ValueScanner:
     """Finds the end of any JSON value without decoding it."""
 
     def __init__(self) -> None:
@@ -345,7 +345,7 @@ class _Object:
 
     uncommitted: list[str] | None = None
     string: _StringReader = field(default_factory=_StringReader)
-    scan: _ValueScanner = field(default_factory=_ValueScanner)
+    scan: ValueScanner = field(default_factory=ValueScanner)
     pieces: list[str] = field(default_factory=list[str])
     key: str = ""
     name: str = ""
@@ -359,9 +359,11 @@ class _Object:
 def _text_of(raw: str) -> str:
     try:
         value: object = json.loads(raw, strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return raw
-    return value if isinstance(value, str) else raw
+    if not isinstance(value, str):
+        return raw
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a pair cannot be stored
 
 
 def _joined(items: list[ModelItem]) -> list[ModelItem]:

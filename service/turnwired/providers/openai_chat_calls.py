@@ -16,6 +16,7 @@ import msgspec
 from turnwired.domain.generation import NativeItem, ToolCallClosed, ToolCallOpened
 from turnwired.providers.batch import BatchBuilder
 from turnwired.providers.errors import protocol_error
+from turnwired.providers.json_reader import ValueScanner
 from turnwired.providers.openai_chat_fields import dumps
 from turnwired.providers.openai_chat_native import CALL_EXTRA, joined
 from turnwired.providers.openai_chat_usual import UsualCall
@@ -33,13 +34,27 @@ class _Call:
     opened: bool = False
     fragments: list[str] = field(default_factory=list[str])
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    _scanner: ValueScanner = field(default_factory=ValueScanner)
+    _seen: int = 0
+    _begun: bool = False
+    _ended: bool = False
+    _whole: bool = False
 
     def complete(self) -> bool:
-        """Whether the arguments so far are a whole JSON object, so that more of them cannot follow."""
-        try:
-            return isinstance(msgspec.json.decode("".join(self.fragments)), dict)
-        except (msgspec.DecodeError, RecursionError):
-            return False
+        """Whether the arguments so far are a whole JSON object, so that more of them cannot follow.
+
+        Asked for each fragment where a server repeats the name, so that each fragment is only looked at once.
+        """
+        while self._seen < len(self.fragments):
+            fragment = self.fragments[self._seen] if self._begun else self.fragments[self._seen].lstrip()
+            if self._ended and fragment.strip():
+                return False
+            self._seen += 1
+            self._begun = self._begun or bool(fragment)
+            if fragment and not self._ended:
+                _, self._ended = self._scanner.feed(fragment, 0)
+                self._whole = self._ended and _is_object("".join(self.fragments[: self._seen]))
+        return self._whole
 
 
 class CallTracker:
@@ -153,6 +168,13 @@ class CallTracker:
         self._batch.add(ToolCallOpened(call.part, call.id, call.name))
         for fragment in call.fragments:
             self._batch.arguments(call.part, fragment)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 def _as_text(arguments: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,10 @@ from turnwired.domain.usage import Usage, UsageSource
 from turnwired.providers.errors import WireError
 from turnwired.providers.profiles import Profile, UsageArrival
 
-_MAX_COUNT = 2**63 - 1
+MAX_COUNT = 10**12
+"""Of tokens. What a server says beyond it is no count; sums and prices of those below it fit 64 bits."""
+MAX_DEPTH = 200
+"""Of JSON values: what reads or writes one later may have less room on the stack than the parser had."""
 _MAX_ERROR_TEXT = 4000
 
 
@@ -34,13 +38,22 @@ def answer_form(profile: Profile) -> AnswerForm:
 
 
 def loads(data: bytes) -> Any:
-    """The JSON value, or None. The standard library takes what msgspec does not: NaN and half surrogate pairs."""
+    """The JSON value, or None also for one that is nested deeper than ``MAX_DEPTH``.
+
+    The standard library takes what msgspec does not: NaN, numbers that are infinite and half surrogate pairs. All of
+    it comes as what is JSON, null or the replacement character, so that it can be stored and given back.
+    """
     try:
-        return msgspec.json.decode(data)
+        value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        pass
+        value = _tolerated(data)
+    # No value is deeper than it has brackets; nearly every event has only a few.
+    return value if data.count(b"[") + data.count(b"{") <= MAX_DEPTH or _is_shallow(value) else None
+
+
+def _tolerated(data: bytes) -> Any:
     try:
-        value = json.loads(data)
+        value = json.loads(data, parse_constant=_no_number, parse_float=_finite)
         text = json.dumps(value, ensure_ascii=False)
         try:
             text.encode()
@@ -49,6 +62,30 @@ def loads(data: bytes) -> Any:
     except (ValueError, RecursionError):
         return None
     return value
+
+
+def _no_number(_name: str) -> None:
+    return None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def _is_shallow(value: object) -> bool:
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+        if not below:
+            return True
+        level = below
+    return False
 
 
 def dumps(value: object) -> str:
@@ -146,7 +183,7 @@ def _dict(value: object) -> dict[str, Any]:
 
 
 def _count(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_COUNT:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COUNT:
         return None
     return int(value)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import (
     FinishReason,
@@ -31,7 +32,8 @@ from turnwired.domain.generation import (
 from turnwired.domain.message import Message, Role, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.tool import Tool
 from turnwired.providers import openai_chat_messages as native
-from turnwired.providers.errors import WireError, provider_failure
+from turnwired.providers.batch import MAX_PARTS
+from turnwired.providers.errors import WireError, protocol_error, provider_failure
 from turnwired.providers.json_reader import JsonToolReader
 from turnwired.providers.json_tools import answer_text, call_text, result_text, system_instructions, tool_call_schema
 from turnwired.providers.openai_chat_fields import USUAL_FORM, AnswerForm
@@ -100,7 +102,7 @@ def _tool_results(message: Message) -> bytes:
 class JsonToolParser:
     """A ChatParser whose text is read as JSON turns. Parts get positions of their own, in order of appearance."""
 
-    __slots__ = ("_called", "_flushed", "_inner", "_parts", "_reader")
+    __slots__ = ("_broken", "_called", "_flushed", "_inner", "_parts", "_reader")
 
     def __init__(self, status: int = 200, form: AnswerForm = USUAL_FORM, *, raw_answer: bool = False) -> None:
         """``form``: of the server's answers. ``raw_answer``: the answer is a JSON value and is given as its text."""
@@ -109,6 +111,7 @@ class JsonToolParser:
         self._parts: dict[tuple[bool, int], int] = {}
         self._called = False
         self._flushed = False
+        self._broken: Failure | None = None
 
     @property
     def error(self) -> WireError | None:
@@ -118,12 +121,12 @@ class JsonToolParser:
     @property
     def broken(self) -> Failure | None:
         """Why the body cannot be understood."""
-        return self._inner.broken
+        return self._broken or self._inner.broken
 
     @property
     def ended(self) -> bool:
         """Whether the answer is over."""
-        return self._inner.ended
+        return self._broken is not None or self._inner.ended
 
     @property
     def finish_seen(self) -> bool:
@@ -150,22 +153,31 @@ class JsonToolParser:
 
     def _read(self, items: list[ModelItem]) -> list[ModelItem]:
         found: list[ModelItem] = []
-        for item in items:
-            if isinstance(item, TextChunk):
-                found += [self._placed(piece, ours=True) for piece in self._reader.feed(item.text)]
-            elif isinstance(item, GenerationStopped):
-                found += self._flush()
-                calls = item.reason is FinishReason.STOP and self._called
-                found.append(GenerationStopped(FinishReason.TOOL_CALLS, item.provider_reason) if calls else item)
-            else:
-                found.append(self._placed(item, ours=False))
-        return found + self._flush() if self._inner.ended else found
+        if self._broken is not None:
+            return found
+        try:
+            for item in items:
+                self._add(item, found)
+            if self._inner.ended:
+                self._flush(found)
+        except ProviderError as error:
+            self._broken = error.failure
+        return found
 
-    def _flush(self) -> list[ModelItem]:
-        if self._flushed:
-            return []
-        self._flushed = True
-        return [self._placed(piece, ours=True) for piece in self._reader.finish()]
+    def _add(self, item: ModelItem, found: list[ModelItem]) -> None:
+        if isinstance(item, TextChunk):
+            found.extend(self._placed(piece, ours=True) for piece in self._reader.feed(item.text))
+        elif isinstance(item, GenerationStopped):
+            self._flush(found)
+            calls = item.reason is FinishReason.STOP and self._called
+            found.append(GenerationStopped(FinishReason.TOOL_CALLS, item.provider_reason) if calls else item)
+        else:
+            found.append(self._placed(item, ours=False))
+
+    def _flush(self, found: list[ModelItem]) -> None:
+        if not self._flushed:
+            self._flushed = True
+            found.extend(self._placed(piece, ours=True) for piece in self._reader.finish())
 
     def _placed(self, item: ModelItem, *, ours: bool) -> ModelItem:
         """The item at its position: the reader and the wire count their parts separately."""
@@ -191,4 +203,7 @@ class JsonToolParser:
                 return item
 
     def _part(self, index: int, ours: bool) -> int:
-        return self._parts.setdefault((ours, index), len(self._parts))
+        part = self._parts.setdefault((ours, index), len(self._parts))
+        if part >= MAX_PARTS:
+            raise protocol_error(f"The provider sent more than {MAX_PARTS} parts in one answer.")
+        return part

@@ -28,6 +28,7 @@ from turnwired.domain.message import (
     ToolResultStatus,
 )
 from turnwired.domain.tool import Tool
+from turnwired.providers.given_back import given_back
 from turnwired.providers.openai_chat_media import Unsendable, content_part, kind_of
 from turnwired.providers.openai_chat_native import CALL_EXTRA, MESSAGE_EXTRA, REASONING_DETAILS
 from turnwired.providers.profiles import CallIdForm, Profile
@@ -188,22 +189,22 @@ class _Turn:
                 function = {"name": tool.routed_name, "arguments": arguments_object(arguments)}
                 our_id = call_id(our_id, self._profile.call_ids)
                 self._calls.append({"id": our_id, "type": "function", "function": function})
-            case OpaqueBlock(kind, value_json, provider):
+            case OpaqueBlock(provider=provider) as block:
                 if provider == name:
-                    self._add_native(kind, _raw(value_json), before)
+                    self._add_native(part, block, before)
             case Blob(media_type) if not _is_text(media_type):
                 self._files.append(media_type)
             case _:
                 if text := assistant_text(part):
                     self._content.append({"type": "text", "text": text})
 
-    def _add_native(self, kind: str, value: msgspec.Raw, before: Part | None) -> None:
-        if kind == CALL_EXTRA and before is not None and isinstance(before.content, ToolCall):
-            self._calls[-1][CALL_EXTRA] = value
-        elif kind == REASONING_DETAILS:
-            self._natives[REASONING_DETAILS] = value
-        elif kind == MESSAGE_EXTRA:
-            self._natives["extra_content"] = value
+    def _add_native(self, part: Part, block: OpaqueBlock, before: Part | None) -> None:
+        if block.kind == CALL_EXTRA and before is not None and isinstance(before.content, ToolCall):
+            self._calls[-1][CALL_EXTRA] = msgspec.Raw(given_back(part, block, dict))
+        elif block.kind == REASONING_DETAILS:
+            self._natives[REASONING_DETAILS] = msgspec.Raw(given_back(part, block, list))
+        elif block.kind == MESSAGE_EXTRA:
+            self._natives["extra_content"] = msgspec.Raw(given_back(part, block, dict))
 
     def echoed(self) -> dict[str, Any]:
         """What the provider wants back beside the content and the calls."""

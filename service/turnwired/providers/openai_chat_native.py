@@ -7,6 +7,8 @@ is in them. Sources: OpenRouter, "Preserving reasoning blocks"; Gemini, "OpenAI 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,10 +62,11 @@ class _Detail:
 class KeptNatives:
     """Gathers over one answer. ``report`` adds each kind as one item, at the end."""
 
-    __slots__ = ("_details", "_extra", "_left")
+    __slots__ = ("_details", "_encrypted", "_extra", "_left")
 
     def __init__(self) -> None:
         self._details: list[_Detail] = []
+        self._encrypted: set[bytes] = set()
         self._extra: dict[str, Any] = {}
         self._left = MAX_KEPT_CHARS
 
@@ -76,8 +79,7 @@ class KeptNatives:
             last = self._details[-1] if self._details else None
             if last is not None and not whole and last.continues(entry):
                 last.take(entry)
-            elif "data" not in entry or all(known.fields != entry for known in self._details):
-                # The same encrypted block twice would be refused when it is given back.
+            elif self._is_new(entry):
                 detail = _Detail({})
                 detail.take(entry)
                 self._details.append(detail)
@@ -94,6 +96,14 @@ class KeptNatives:
             batch.add(NativeItem(batch.new_part(), REASONING_DETAILS, details))
         if self._extra:
             batch.add(NativeItem(batch.new_part(), MESSAGE_EXTRA, dumps(self._extra)))
+
+    def _is_new(self, raw: dict[str, Any]) -> bool:
+        """Whether no encrypted block is this one: the same twice would be refused when it is given back."""
+        if "data" not in raw:
+            return True
+        before = len(self._encrypted)
+        self._encrypted.add(hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).digest())
+        return len(self._encrypted) > before
 
     def _spend(self, raw: dict[str, Any]) -> None:
         self._left -= 64 + sum(len(value if isinstance(value, str) else dumps(value)) for value in raw.values())

@@ -18,6 +18,7 @@ from turnwired.providers.errors import provider_failure
 from turnwired.providers.openai_chat_json import turn_format
 from turnwired.providers.openai_chat_native import joined
 from turnwired.providers.openai_chat_options import option_places, put, put_options, untold
+from turnwired.providers.output_instruction import output_instruction
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile, PromptCache, StructuredOutput, ToolCalling
 from turnwired.providers.schema_adaptation import strict_form
@@ -32,6 +33,9 @@ _RESERVED = frozenset(
         "stream",
         "stream_options",
         "n",
+        "best_of",  # more answers, of which one is seen and all are paid
+        "n_predict",  # llama.cpp: the output limit under another name, which wins
+        "n_cmpl",
         "max_tokens",
         "max_completion_tokens",
         "tool_choice",
@@ -98,7 +102,7 @@ class ChatRequests:
         if found := self.violations(request):
             message = " ".join(violation.description for violation in found)
             raise provider_failure(Reason.OPTION_NOT_SUPPORTED, message, origin=profile.name)
-        fields: dict[str, Any] = {"stream": True}
+        fields: dict[str, Any] = {**profile.body_fields, "stream": True}
         if profile.usage_option:
             fields["stream_options"] = {"include_usage": True}
         if request.max_output_tokens is not None:
@@ -117,7 +121,7 @@ class ChatRequests:
             if request.output_format is not None:
                 system = self._put_output(fields, system, request.output_format, tools=bool(request.tools))
         fields = joined(fields, request.provider_options)
-        return _joined_body(request.model, [system, *request.messages], fields)
+        return _joined_body(request.model if profile.model_in_body else None, [system, *request.messages], fields)
 
     def _tool_fields(self, request: ModelRequest) -> dict[str, Any]:
         if not request.tools:
@@ -138,7 +142,12 @@ class ChatRequests:
         held = not tools or profile.structured_output_with_tools
         match profile.structured_output:
             case StructuredOutput.JSON_SCHEMA if held:
-                schema, strict = strict_form(wanted.json_schema, profile.schema_adaptations)
+                schema, strict = strict_form(
+                    wanted.json_schema,
+                    profile.schema_adaptations,
+                    profile.strict_optional_properties,
+                    profile.strict_unions,
+                )
                 named = {"name": wanted.name or "answer", "strict": strict, "schema": msgspec.Raw(schema.encode())}
                 fields["response_format"] = {"type": "json_schema", "json_schema": named}
                 return system
@@ -147,15 +156,6 @@ class ChatRequests:
             case StructuredOutput.JSON_SCHEMA | StructuredOutput.JSON_OBJECT | StructuredOutput.PROMPT:
                 pass
         return with_instruction(system, output_instruction(wanted, tools=tools))
-
-
-def output_instruction(wanted: OutputFormat, *, tools: bool) -> str:
-    """The words that ask for an answer of a schema."""
-    first = "When no tool has to be called any more, answer" if tools else "Answer"
-    return (
-        f"{first} with one JSON value that conforms to this JSON Schema, without Markdown and with nothing before or "
-        f"after it:\n{wanted.json_schema}"
-    )
 
 
 def with_instruction(system: bytes, instruction: str) -> bytes:
@@ -173,10 +173,11 @@ def with_instruction(system: bytes, instruction: str) -> bytes:
     return b",".join([first, *map(bytes, rest)])
 
 
-def _joined_body(model: str, pieces: Sequence[bytes], fields: dict[str, Any]) -> bytes:
+def _joined_body(model: str | None, pieces: Sequence[bytes], fields: dict[str, Any]) -> bytes:
     kept = [piece for piece in pieces if piece] or [b""]
     # One join: a second copy of a megabyte costs as much as sending it.
-    kept[0] = b'{"model":' + msgspec.json.encode(model) + b',"messages":[' + kept[0]
+    head = b"{" if model is None else b'{"model":' + msgspec.json.encode(model) + b","
+    kept[0] = head + b'"messages":[' + kept[0]
     kept[-1] += b"]," + msgspec.json.encode(fields)[1:]
     return b",".join(kept)
 

@@ -14,7 +14,7 @@ from turnwired.providers import openai_responses_messages as messages
 from turnwired.providers.openai_responses_parser import ResponsesParser
 from turnwired.providers.openai_responses_request import OPTIONS, counted, encode_body, encode_count, violations
 from turnwired.providers.port import ModelRequest
-from turnwired.providers.profiles import Profile, ToolCalling
+from turnwired.providers.profiles import Profile, PromptCache, ToolCalling
 from turnwired.providers.wire import CountCall, WireCall
 
 PATH = "/responses"
@@ -36,6 +36,8 @@ class OpenAIResponses:
                 f"providers.{profile.name}.option_fields.{unknown[0]}: {profile.wire} has no such option; "
                 f"known are {', '.join(OPTIONS)}."
             )
+        if profile.prompt_cache is PromptCache.BREAKPOINTS:
+            raise ConfigError(f"providers.{profile.name}.prompt_cache: {profile.wire} knows key or none.")
         self._profile = profile
         self._path = profile.path or PATH
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.usage import Usage, UsageSource
+from turnwired.providers.openai_chat_fields import MAX_COUNT
 
-_MAX_COUNT = 2**63 - 1
 _INCOMPLETE = {
     "max_output_tokens": FinishReason.OUTPUT_LIMIT,
     "max_tokens": FinishReason.OUTPUT_LIMIT,
@@ -57,7 +57,7 @@ def image_of(item: dict[str, Any]) -> tuple[str, bytes] | None:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         return None
-    return _IMAGE_TYPES.get(str(item.get("output_format", "png")), "image/png"), data
+    return _IMAGE_TYPES.get(text_of(item.get("output_format")), "image/png"), data
 
 
 def dict_of(value: object) -> dict[str, Any]:
@@ -76,6 +76,6 @@ def list_of(value: object) -> list[Any]:
 
 
 def _count(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_COUNT:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COUNT:
         return None
     return int(value)

@@ -31,6 +31,7 @@ from turnwired.domain.message import (
     ToolResultStatus,
 )
 from turnwired.domain.tool import Tool
+from turnwired.providers.given_back import given_back
 from turnwired.providers.openai_chat_messages import arguments_object, call_id
 from turnwired.providers.openai_responses_items import CITATIONS, CLIENT_ITEMS, ENVELOPE, REASONING
 from turnwired.providers.profiles import InputKind, Profile
@@ -194,18 +195,20 @@ class _Assistant:
                         "arguments": arguments_object(arguments),
                     }
                     self._add(_json(item))
-                case OpaqueBlock(kind, value_json, provider):
+                case OpaqueBlock(provider=provider) as block:
                     if provider == self._profile.name:
-                        self._native(kind, value_json, answered)
+                        self._native(part, block, answered)
                 case _:
                     if text := _plain_text(part):
                         self._texts.append(text)
         self._end_message()
         return b",".join(self._items)
 
-    def _native(self, kind: str, value_json: str, answered: frozenset[str]) -> None:
+    def _native(self, part: Part, block: OpaqueBlock, answered: frozenset[str]) -> None:
+        kind, value_json = block.kind, block.value_json
         if kind == CITATIONS:
             return
+        item = given_back(part, block, dict)
         if kind == ENVELOPE:
             self._end_message(_object(value_json))
             return
@@ -217,7 +220,7 @@ class _Assistant:
             else:
                 self._paired = False
         elif kind not in CLIENT_ITEMS or _object(value_json).get("call_id") in answered:
-            self._add(value_json.encode())
+            self._add(item)
         else:  # nobody answered it, and the reasoning before it belongs to it
             self._reasoning.clear()
             self._paired = False

@@ -333,13 +333,20 @@ def _is_failure(value: object) -> bool:
 def _raw_item(data: bytes) -> str:
     """The item of an event word for word; empty when it is not valid JSON and so cannot be given back."""
     try:
-        return bytes(_decode_item(data).item).decode()
+        return _checked(_decode_item(data).item)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return ""
 
 
 def _raw_list(decode: Callable[[], _OutputOf], length: int) -> list[str]:
     try:
-        return [bytes(item).decode() for item in decode().output]
+        return [_checked(item) for item in decode().output]
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return [""] * length
+
+
+def _checked(item: msgspec.Raw) -> str:
+    """The text of a raw value; skipping over it, msgspec had not looked at all of it, such as at numbers beyond all."""
+    text = bytes(item)
+    msgspec.json.decode(text)
+    return text.decode()

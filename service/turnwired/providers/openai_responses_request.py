@@ -19,6 +19,7 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.model import GenerationOptions, OutputFormat, ThinkingMode
 from turnwired.domain.tool import ToolChoiceMode
 from turnwired.providers.errors import provider_failure
+from turnwired.providers.output_instruction import output_instruction
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile, PromptCache, StructuredOutput
 from turnwired.providers.schema_adaptation import strict_form
@@ -69,7 +70,7 @@ def encode_body(request: ModelRequest, profile: Profile) -> bytes:
             "; ".join(f"{violation.field} {violation.description}" for violation in found) + ".",
             origin=profile.name,
         )
-    fields: dict[str, Any] = {"stream": True, "store": False}
+    fields: dict[str, Any] = {**profile.body_fields, "stream": True, "store": False}
     if profile.include:
         fields["include"] = list(profile.include)
     if request.max_output_tokens is not None:
@@ -84,7 +85,8 @@ def encode_body(request: ModelRequest, profile: Profile) -> bytes:
 def encode_count(request: ModelRequest, profile: Profile) -> bytes:
     """The body of the question how many input tokens the request has."""
     asked = _merged(_asked(request, profile), request.provider_options)
-    return _joined(request, profile, {name: asked[name] for name in _COUNTED if name in asked})
+    counted_fields = {name: asked[name] for name in _COUNTED if name in asked}
+    return _joined(request, profile, {**profile.body_fields, **counted_fields})
 
 
 def counted(value: object) -> int | None:
@@ -94,14 +96,16 @@ def counted(value: object) -> int | None:
 
 
 def _joined(request: ModelRequest, profile: Profile, fields: Mapping[str, Any]) -> bytes:
-    head = b'{"model":' + msgspec.json.encode(request.model)
+    head = b"{"
+    if profile.model_in_body:
+        head += b'"model":' + msgspec.json.encode(request.model) + b","
     if instructions := _instructions(request, profile):
-        head += b',"instructions":' + instructions
+        head += b'"instructions":' + instructions + b","
     if fields:
-        head += b"," + msgspec.json.encode(fields)[1:-1]
+        head += msgspec.json.encode(fields)[1:-1] + b","
     kept = [piece for piece in request.messages if piece] or [b""]
     # One join: a second copy of a megabyte costs as much as sending it.
-    kept[0] = head + b',"input":[' + kept[0]
+    kept[0] = head + b'"input":[' + kept[0]
     kept[-1] += b"]}"
     return b",".join(kept)
 
@@ -121,8 +125,9 @@ def _asked(request: ModelRequest, profile: Profile) -> dict[str, Any]:
             fields["tool_choice"] = choice
         if request.parallel_tool_calls is not None and profile.parallel_tool_calls:
             fields["parallel_tool_calls"] = request.parallel_tool_calls
-    if request.output_format is not None and (form := _format(request.output_format, profile)):
-        fields["text"] = {"format": form}
+    if request.output_format is not None and _held(request, profile):
+        form = _format(request.output_format, profile)
+        fields.update({"text": {"format": form}} if form else {})
     return fields
 
 
@@ -142,19 +147,27 @@ def _merged(fields: dict[str, Any], options: Mapping[str, object]) -> dict[str, 
 def _instructions(request: ModelRequest, profile: Profile) -> bytes:
     """The system blocks, and the schema in words where the server cannot be held to it otherwise."""
     wanted = request.output_format
-    if wanted is None or profile.structured_output is StructuredOutput.JSON_SCHEMA:
+    by_itself = profile.structured_output is StructuredOutput.JSON_SCHEMA and _held(request, profile)
+    if wanted is None or by_itself:
         return request.system
-    told = msgspec.json.encode(
-        "Answer with one JSON value and nothing else, no Markdown around it. It must conform to this JSON Schema:\n"
-        + wanted.json_schema
-    )
+    told = msgspec.json.encode(output_instruction(wanted, tools=bool(request.tools)))
     return request.system[:-1] + b"\\n\\n" + told[1:] if request.system else told
+
+
+def _held(request: ModelRequest, profile: Profile) -> bool:
+    """Whether the server takes a format beside what the request offers."""
+    return profile.structured_output_with_tools or not request.tools
 
 
 def _format(wanted: OutputFormat, profile: Profile) -> dict[str, Any] | None:
     match profile.structured_output:
         case StructuredOutput.JSON_SCHEMA:
-            schema, strict = strict_form(wanted.json_schema, profile.schema_adaptations)
+            schema, strict = strict_form(
+                wanted.json_schema,
+                profile.schema_adaptations,
+                profile.strict_optional_properties,
+                profile.strict_unions,
+            )
             name = _NAME.sub("_", wanted.name)[:64] or _DEFAULT_NAME
             return {"type": "json_schema", "name": name, "schema": msgspec.Raw(schema.encode()), "strict": strict}
         case StructuredOutput.JSON_OBJECT:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from turnwired.domain.errors import ConfigError
 from turnwired.providers.build import start
-from turnwired.providers.profiles import Profile
+from turnwired.providers.profiles import Profile, SignIn
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,10 @@ def summary(profile: Profile, environ: Mapping[str, str], *, configured: bool) -
     except ConfigError as error:
         problem = str(error)
     address = profile.address(environ) or profile.base_url or " or ".join(profile.address_variables)
-    key = f"file {profile.key_file}" if profile.key_file else profile.key_env
-    if key and not profile.key_required:
-        key += " (optional)"
+    if profile.sign_in is not SignIn.KEY:
+        key = f"sign-in: {profile.sign_in}"
+    else:
+        key = f"file {profile.key_file}" if profile.key_file else profile.key_env
+        if key and not profile.key_required:
+            key += " (optional)"
     return ProfileSummary(profile.name, profile.wire, address, key, problem, configured)

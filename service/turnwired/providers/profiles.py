@@ -114,6 +114,11 @@ class ModelLimitRow:
     context_tokens: int = 0
     output_tokens: int = 0
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a row that says nothing, which would only hide the rows behind it."""
+        if not (self.context_tokens or self.output_tokens):
+            raise ValueError("a row needs context_tokens, output_tokens or both")
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -174,14 +179,14 @@ class Profile:
     output_tokens_field: str = "max_completion_tokens"
     """Name of the cap of output tokens (chat completions), or names joined by dots."""
     reasoning_effort_field: str = "reasoning_effort"
-    """Name of the reasoning effort (chat completions), or names joined by dots; empty: it cannot be told."""
+    """Name of the reasoning effort (chat completions), or names joined by dots; empty: no wire can tell it."""
     include: tuple[str, ...] = ("reasoning.encrypted_content",)
     """What answers shall hold beside the usual (responses)."""
     reasoning_echo_field: str = ""
     """Field of an assistant message that gives its reasoning back; ``content.thinking``: as thinking parts of the
     content; empty: reasoning is left out."""
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")
-    """Where reasoning is in a chunk; the first that has text counts."""
+    """Where reasoning is in a chunk (chat completions); the first that has text counts."""
     inputs: frozenset[InputKind] = frozenset({InputKind.IMAGE})
     """What it takes in user messages beside text."""
     call_ids: CallIdForm = CallIdForm.ANY
@@ -190,12 +195,16 @@ class Profile:
     """How it is held to a schema: by itself, by its JSON mode with the schema explained, or by words alone."""
     structured_output_with_tools: bool = True
     """It is held to a schema or to JSON also while tools are offered; else it is told in words then."""
+    strict_optional_properties: int = 1000
+    """Properties that a schema may leave optional for the server to be held to it; with more it is a hint or words."""
+    strict_unions: int = 1000
+    """Unions that such a schema may have."""
     prompt_cache: PromptCache = PromptCache.NONE
     """How it is told what to cache: not at all, by a key, or by breakpoints."""
     usage: UsageArrival = UsageArrival.AFTER_FINISH
-    """Where a stream has its usage."""
+    """Where a stream has its usage (chat completions)."""
     done_marker: bool = True
-    """A stream ends with ``[DONE]``."""
+    """A stream ends with ``[DONE]`` (chat completions)."""
     token_counter: bool = False
     """It has an endpoint that counts input tokens."""
     tokenizer: str = ""
@@ -205,14 +214,14 @@ class Profile:
     option_fields: Mapping[str, str] = field(default_factory=dict[str, str])
     """Generation option -> its name on the wire, where that is not the wire's own; empty: it cannot be told. In chat
     completions names may be joined by dots, and ``thinking`` may be followed by its words, as in
-    ``thinking.type=enabled|disabled``."""
+    ``thinking.type=enabled|disabled``; responses have no field for it, and tell it by the effort."""
     model_limits: tuple[ModelLimitRow, ...] = ()
     """Tokens that models take and give by themselves; the first row counts whose ``models`` matches (``*``: any text).
     Rows of a profile that builds on another come before those of the other."""
     body_fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Fixed fields of every body (messages), such as Vertex's ``anthropic_version``."""
+    """Fixed fields of every body, such as Vertex's ``anthropic_version``."""
     model_in_body: bool = True
-    """The model is named in the body too (messages), and not in the URL alone."""
+    """The model is named in the body too, and not in the URL alone."""
     errors: tuple[ErrorRule, ...] = ()
     """What its errors mean, where the general rules do not know. Rows come before those of the profile that this one
     builds on, and before the general rules."""
@@ -288,7 +297,12 @@ def with_overrides(
             build(parent, (*below, name))
         if parent in below:
             raise ConfigError(f"{where}.extends: {parent} builds on {name} itself")
-        profiles[name] = _built(where, name, profiles.get(parent), parent, values)
+        below_it = profiles.get(parent)
+        if below_it is None and "extends" in rows[name]:
+            close = did_you_mean(parent, {*base, *rows} - {name}) or "; turnwire profiles lists them"
+            other = " but this one" if parent == name else ""
+            raise ConfigError(f"{where}.extends: there is no profile {parent[:64]!r}{other}{close}")
+        profiles[name] = _built(where, name, below_it, values)
 
     for name in rows:
         if name in waiting:
@@ -296,12 +310,10 @@ def with_overrides(
     return profiles
 
 
-def _built(where: str, name: str, parent: Profile | None, asked: str, values: Mapping[str, object]) -> Profile:
+def _built(where: str, name: str, parent: Profile | None, values: Mapping[str, object]) -> Profile:
     typed = {field_name: _typed(where, field_name, value) for field_name, value in values.items()}
     if parent is not None:
         profile = replace(parent, name=name, **{key: _joined(getattr(parent, key), new) for key, new in typed.items()})
-    elif asked != name:
-        raise ConfigError(f"{where}.extends: there is no profile {asked[:64]!r}")
     elif "wire" not in typed:
         raise ConfigError(f"{where}: say which wire it speaks, or which profile it extends")
     else:
@@ -332,15 +344,18 @@ def _typed(where: str, name: str, value: object) -> Any:
 
 
 def _check(where: str, profile: Profile) -> None:
+    # A provider's section has names of its own for these two.
+    own = "api_" if where.startswith("providers.") else ""
+    key_env, key_file = f"{own}key_env", f"{own}key_file"
     url = _PLACE.sub("x", profile.base_url)
     if profile.base_url.startswith("{"):  # the variable brings the scheme
         url = f"https://{url}"
     if "{" in url or (url and host_and_port(url) == ("", 0)):
         raise ConfigError(f"{where}.base_url: takes an http or https URL such as https://api.example.com/v1")
     if "@" in urlsplit(url).netloc:
-        raise ConfigError(f"{where}.base_url: a URL must hold no user or password; use key_env or key_file")
+        raise ConfigError(f"{where}.base_url: a URL must hold no user or password; use {key_env} or {key_file}")
     if profile.sign_in is not SignIn.KEY and (profile.key_env or profile.key_file):
-        field_name = "key_file" if profile.key_file else "key_env"
+        field_name = key_file if profile.key_file else key_env
         raise ConfigError(f'{where}.{field_name}: it signs in to {profile.sign_in}; a key needs sign_in = "key"')
     if not profile.auth_header:
         raise ConfigError(f"{where}.auth_header: takes the name of a header")
@@ -351,8 +366,10 @@ def _check(where: str, profile: Profile) -> None:
         ("query", profile.query, _SECRET_PARAMETERS),
     ):
         if found := sorted(key for key in table if key.lower() in secret):
-            raise ConfigError(f"{where}.{field_name}.{found[0]}: a key does not belong here; use key_env or header_env")
-    variables = {"base_url_env": profile.base_url_env, "key_env": profile.key_env}
+            raise ConfigError(
+                f"{where}.{field_name}.{found[0]}: a key does not belong here; use {key_env} or header_env"
+            )
+    variables = {"base_url_env": profile.base_url_env, key_env: profile.key_env}
     variables |= {f"header_env.{header}": variable for header, variable in profile.header_env.items()}
     for field_name, variable in variables.items():
         if variable and not _VARIABLE.fullmatch(variable):

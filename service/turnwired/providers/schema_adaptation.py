@@ -22,6 +22,8 @@ from turnwired.providers.schema_inlining import Unresolvable, inlined, resolved
 from turnwired.providers.schema_merging import Schema, all_of, object_union, properties_of, required_of, with_children
 
 MAX_DEPTH = 100
+MAX_BRANCHES = 1000
+"""Of unions at the top, counted again wherever a reference leads to them."""
 _MAX_CACHED_CHARS = 64 * 1024
 _OF_OBJECTS = frozenset({"type", "properties", "required", "additionalProperties"})
 _UNIONS = frozenset({"anyOf", "oneOf", "allOf", "enum", "not", "discriminator"})
@@ -63,15 +65,24 @@ def for_tools(adaptations: frozenset[SchemaAdaptation]) -> frozenset[SchemaAdapt
     return adaptations - _LOSSY
 
 
-def strict_form(schema_json: str, adaptations: frozenset[SchemaAdaptation]) -> tuple[str, bool]:
+def strict_form(
+    schema_json: str, adaptations: frozenset[SchemaAdaptation], most_optional: int = 1000, most_unions: int = 1000
+) -> tuple[str, bool]:
     """The schema for structured output, and whether a server may be held to it strictly.
 
-    False when the strict form would say something else than the original: then what can be left out is not made
-    nullable, maps stay open, and the server takes the schema as a strong hint.
+    False when the strict form would say something else than the original, or has more optional properties or unions
+    than the server takes: then what can be left out is not made nullable, maps stay open, and the server takes the
+    schema as a strong hint, or is told it in words.
     """
-    if adaptations & _LOSSY and (schema := _decoded(schema_json)) is not None and _loses(schema):
+    lossy = adaptations & _LOSSY
+    if lossy and (schema := _decoded(schema_json)) is not None and _loses(schema, lossy):
         return adapted(schema_json, adaptations - _LOSSY), False
-    return adapted(schema_json, adaptations), True
+    text = adapted(schema_json, adaptations)
+    if (schema := _decoded(text)) is not None:
+        optional, unions = _counted(schema)
+        if optional > most_optional or unions > most_unions:
+            return adapted(schema_json, adaptations - _LOSSY), False
+    return text, True
 
 
 @lru_cache(maxsize=512)
@@ -136,16 +147,22 @@ def _is_object(schema: Schema) -> bool:
     )
 
 
-def _loses(schema: Schema) -> bool:
-    """Whether any object has optional properties that cannot be null, or keys that it does not name."""
+def _loses(schema: Schema, lossy: frozenset[SchemaAdaptation]) -> bool:
+    """Whether the adaptations take anything away: optional properties that cannot be null, or keys without a name."""
+    all_required, closed = SchemaAdaptation.ALL_REQUIRED in lossy, SchemaAdaptation.CLOSED_OBJECTS in lossy
     found = False
 
     def look(node: Schema) -> Schema:
         nonlocal found
         if _is_object(node):
             properties, required = properties_of(node), set(required_of(node))
-            free = node.get("additionalProperties", not properties) is not False or required - properties.keys()
-            if free or any(not _takes_null(properties[name]) for name in properties.keys() - required):
+            free = node.get("additionalProperties", not properties) is not False or "patternProperties" in node
+            optional = (properties[name] for name in properties.keys() - required)
+            if (
+                required - properties.keys()
+                or (closed and free)
+                or (all_required and any(not _takes_null(below) for below in optional))
+            ):
                 found = True
         return with_children(node, look)
 
@@ -153,22 +170,41 @@ def _loses(schema: Schema) -> bool:
     return found
 
 
+def _counted(schema: Schema) -> tuple[int, int]:
+    """How many properties may be left out, and how many schemas are unions."""
+    optional = unions = 0
+
+    def look(node: Schema) -> Schema:
+        nonlocal optional, unions
+        if _is_object(node):
+            optional += len(properties_of(node).keys() - set(required_of(node)))
+        unions += isinstance(node.get("type"), list) or "anyOf" in node or "oneOf" in node
+        return with_children(node, look)
+
+    look(schema)
+    return optional, unions
+
+
 # --- The top ---------------------------------------------------------------------------------------------------------
 
 
 def _plain_top(schema: Schema) -> Schema:
     """The top as one object. Left as it is where no branch can be an object: then nothing would be right."""
+    return _plain_top_within(schema, [MAX_BRANCHES])
+
+
+def _plain_top_within(schema: Schema, left: list[int]) -> Schema:
     root = schema
     schema = resolved(schema, root)
     pieces: list[Schema] = [{k: v for k, v in schema.items() if k not in _UNIONS}]
     branches = schema.get("allOf")
     if isinstance(branches, list):
-        pieces += [_plain_top_of(branch, root) for branch in branches if isinstance(branch, dict)]
+        pieces += [_plain_top_of(branch, root, left) for branch in branches if isinstance(branch, dict)]
     for key in ("anyOf", "oneOf"):
         branches = schema.get(key)
         if not isinstance(branches, list):
             continue
-        union = object_union([_plain_top_of(branch, root) for branch in branches if isinstance(branch, dict)])
+        union = object_union([_plain_top_of(branch, root, left) for branch in branches if isinstance(branch, dict)])
         if union is None:
             return root
         pieces.append(union)
@@ -180,11 +216,17 @@ def _plain_top(schema: Schema) -> Schema:
     return merged
 
 
-def _plain_top_of(branch: Schema, root: Schema) -> Schema:
+def _plain_top_of(branch: Schema, root: Schema, left: list[int]) -> Schema:
+    """``left`` counts branches down: references that lead to the same one twice, each time, would never end."""
+    left[0] -= 1
+    if left[0] < 0:
+        raise Unresolvable
     branch = resolved(branch, root)
     if not branch.keys() & {"anyOf", "oneOf", "allOf"}:
         return branch
-    return {k: v for k, v in _plain_top({"$defs": root.get("$defs", {}), **branch}).items() if k != "$defs"}
+    return {
+        k: v for k, v in _plain_top_within({"$defs": root.get("$defs", {}), **branch}, left).items() if k != "$defs"
+    }
 
 
 # --- Everywhere ------------------------------------------------------------------------------------------------------
@@ -215,7 +257,7 @@ def _all_required(schema: Schema) -> Schema:
     properties = schema.get("properties")
     if not _is_object(schema) or not isinstance(properties, dict):
         return schema
-    before = required_of(schema)
+    before = frozenset(required_of(schema))
     return {
         **schema,
         "properties": {name: sub if name in before else _nullable(sub) for name, sub in properties.items()},

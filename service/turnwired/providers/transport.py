@@ -27,9 +27,12 @@ from turnwired.providers.wire import WireParser
 
 MAX_CONNECTIONS = 1000
 CONNECT_SECONDS = 10.0
+MAX_ANSWER_BYTES = 128 * 1024 * 1024
+"""Of one answer, unpacked: a provider that never stops must not fill the memory before a time limit ends it."""
 MAX_ERROR_BYTES = 64 * 1024
 ERROR_BODY_SECONDS = 10.0
 _DRAIN_SECONDS = 0.2
+_TURN_BYTES = 256 * 1024
 _ONE_WRITE_BYTES = 1024 * 1024  # aiohttp warns beyond it; in pieces a larger body does not hold up the loop
 
 
@@ -184,7 +187,7 @@ async def _on_reuse(_session: aiohttp.ClientSession, context: Any, _params: obje
 class _Reader:
     """Reads a body for a parser and keeps the limits up to date."""
 
-    __slots__ = ("_content", "_done", "_exchange", "_liveness", "_parser", "_thinking")
+    __slots__ = ("_content", "_done", "_exchange", "_liveness", "_parser", "_size", "_thinking")
 
     def __init__(
         self, content: aiohttp.StreamReader, parser: WireParser, liveness: Liveness, exchange: Exchange
@@ -195,6 +198,7 @@ class _Reader:
         self._exchange = exchange
         self._thinking = False
         self._done = False
+        self._size = 0
 
     async def next(self) -> list[ModelItem] | None:
         """The items of the next read, which may be none; None at the end."""
@@ -209,6 +213,7 @@ class _Reader:
         if not data:
             self._done = True
             return parser.finish()
+        await self._count(len(data))
         items = parser.feed(data)
         thought, self._thinking = self._thinking, parser.thinking
         if parser.finish_seen:
@@ -221,6 +226,17 @@ class _Reader:
         elif any(type(item) is ResponseIdentified for item in items):
             self._liveness.thinking()
         return items
+
+    async def _count(self, size: int) -> None:
+        """Bound the answer, and let others run: a body that is there already is read without waiting for anything."""
+        before, self._size = self._size, self._size + size
+        if self._size > MAX_ANSWER_BYTES:
+            raise protocol_error(
+                f"{self._exchange.context.provider} sent an answer of more than {MAX_ANSWER_BYTES} bytes.",
+                self._exchange.context.provider,
+            )
+        if before // _TURN_BYTES != self._size // _TURN_BYTES:
+            await asyncio.sleep(0)
 
     async def _read(self) -> bytes:
         self._liveness.reading()

@@ -259,8 +259,13 @@ class Answer:
             return
         owner.attached += 1
         part = Part(attached_id(owner.id, owner.attached), content)
-        self._entries.insert(self._entries.index(owner) + owner.attached, WholePart(part))
+        self._entries.insert(self._place_of(owner) + owner.attached, WholePart(part))
         self._events.append(PartFinished(part))
+
+    def _place_of(self, owner: Piece) -> int:
+        """From the end: what is attached comes soon after its owner, and answers may have thousands of parts."""
+        entries = self._entries
+        return next(place for place in range(len(entries) - 1, -1, -1) if entries[place] is owner)
 
     def _add_file(self, item: MediaProduced) -> None:
         if not item.data:

@@ -13,6 +13,7 @@ from turnwired.domain.event import ToolCallExecuting, ToolCallFinished, ToolCall
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.tool import ToolRef
+from turnwired.turn import aftermath
 from turnwired.turn.admission import Obstacle, Verdict
 from turnwired.turn.effects import ResolveTool, RunTool
 from turnwired.turn.facts import ToolFinished, ToolProgress, ToolResolved
@@ -134,6 +135,9 @@ class ToolBatch:
         if failure is None and fact.tool is not None:
             call.tool = fact.tool
             call.state = CallState.READY
+            if fact.repairs:
+                call.repairs = fact.repairs
+                out.emit(aftermath.repaired(call))
             return True
         reason = Reason.TOOL_NOT_FOUND if failure is None else failure.reason
         message = f"There is no tool {call.name[:64]!r}." if failure is None else failure.message
@@ -178,6 +182,8 @@ class ToolBatch:
         )
         if result.status in _COMPLETED:
             self.completed += 1
+        if call.repairs:
+            result = aftermath.with_repairs(result, call, self._ids.part())
         self._settle(out, call, result, fact.duration_ns)
         return True
 

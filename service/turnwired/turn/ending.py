@@ -5,6 +5,7 @@ An answer counts only with a positive end signal and something to show. Every ot
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -19,6 +20,9 @@ COMPLETE = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.O
 
 UNFINISHED = frozenset({FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED})
 """Finish reasons after which the answer is cut at an unknown place."""
+
+_PLAIN_WORD = re.compile(r"[a-z_]{1,40}(:[a-z_]{1,40})?")
+"""A provider's word that can be repeated: in anything longer or richer there may be text of the prompt, or a key."""
 
 CUT_BY_LIMIT = (
     "Not executed: the answer reached the output token limit, so this call may be incomplete. "
@@ -147,7 +151,7 @@ def of_cut_answer(answer: Answer, reason: FinishReason, provider_reason: str, ca
                 retryable=True,
             )
         case _:
-            told = f" ({provider_reason[:64]})" if provider_reason else ""
+            told = f" ({provider_reason})" if _PLAIN_WORD.fullmatch(provider_reason) else ""
             return _model(
                 OutcomeKind.ERRORED,
                 Reason.PROVIDER_MODEL_FAULT,
@@ -215,11 +219,11 @@ def in_circles(told: int) -> Ending:
     return Ending(OutcomeKind.ERRORED, failure)
 
 
-def tool_failed(tool_name: str, failure: Failure | None) -> Ending:
+def tool_failed(tool_name: str, call_id: str, failure: Failure | None) -> Ending:
     """A tool failed and the policy says that this ends the run."""
     cause = failure if failure is not None else Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, "It gave an error.")
     message = f"The tool {tool_name} failed and tool.error_mode is ABORT. {cause.message}"
-    return Ending(OutcomeKind.ERRORED, replace(cause, phase=_tool_phase(cause), message=message))
+    return Ending(OutcomeKind.ERRORED, replace(cause, phase=_tool_phase(cause), message=message, call_id=call_id))
 
 
 def _tool_phase(cause: Failure) -> FailurePhase:

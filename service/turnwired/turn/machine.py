@@ -25,6 +25,7 @@ from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
 from turnwired.turn import completion, ending, retry, structured
 from turnwired.turn.admission import Admission
+from turnwired.turn.aftermath import LateResults
 from turnwired.turn.answer import Answer
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.completion import Completion
@@ -46,6 +47,7 @@ from turnwired.turn.facts import (
     ToolFinished,
     ToolProgress,
     ToolResolved,
+    ToolResultLate,
 )
 from turnwired.turn.history import Transcript, call_part
 from turnwired.turn.ids import Ids
@@ -81,6 +83,7 @@ class TurnMachine:
         self._admission = Admission(setup.bounds, setup.polling_tools)
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
         self._limit_reported = self._renewed = False
+        self._late = LateResults()
         self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
         self._usage_missed = False
@@ -120,6 +123,8 @@ class TurnMachine:
                 return self._tool_fact(fact, out)
             case CompletionDecided():
                 return fact.iteration == self.iteration and self._completion_decided(fact, out)
+            case ToolResultLate(call_id):
+                return self._late.take(call_id, out)
             case CancelRequested(failure):
                 self._stop(out, Ending(OutcomeKind.ABORTED, failure), FinishReason.ABORTED)
             case DeadlineReached(policy_path, limit, observed):
@@ -401,11 +406,12 @@ class TurnMachine:
         if culprit is None or self.setup.bounds.error_mode is not ToolErrorMode.ABORT:
             return False
         failure = culprit.result.failure if culprit.result is not None else None
-        self._stop(out, ending.tool_failed(culprit.name, failure), FinishReason.ABORTED)
+        self._stop(out, ending.tool_failed(culprit.name, culprit.call_id, failure), FinishReason.ABORTED, unread=True)
         return True
 
     def _advance_tools(self, out: Out, batch: ToolBatch) -> None:
         batch.start(out)
+        self._late.began(batch.executing)
         if not batch.done:
             return
         self._transcript.add_results(batch.results())
@@ -469,8 +475,11 @@ class TurnMachine:
         self._transcript.add_correction(instruction)
         self._next_iteration(out, IterationKind.SYNTHESIS)
 
-    def _stop(self, out: Out, end: Ending, reason: FinishReason) -> None:
-        """End the run now, from whatever state: close what is open, give up what runs, settle."""
+    def _stop(self, out: Out, end: Ending, reason: FinishReason, *, unread: bool = False) -> None:
+        """End the run now, from whatever state: close what is open, give up what runs, settle.
+
+        ``unread``: the session keeps no errors of this turn that no model has read.
+        """
         end = self._located(end)
         executing = self.executing
         model_busy = self.state in {TurnState.CALLING_MODEL, TurnState.WAITING_TO_RETRY}
@@ -484,6 +493,8 @@ class TurnMachine:
         if self._batch is not None:
             self._batch.interrupt(out)
             self._transcript.add_results(self._batch.results())
+            if unread:
+                self._transcript.leave_out_unread()
         busy = model_busy or self.state is TurnState.ASKING_HOOK
         if busy or executing:
             out.do(Abandon(busy, executing))

@@ -1,0 +1,15 @@
+"""What holds against a hostile or broken provider and a hostile caller, each with an id that its tests name."""
+
+from __future__ import annotations
+
+REQUIREMENTS: dict[str, str] = {
+    "HOSTILE-1": "A native block joins a body only as one JSON value, so that no caller writes other fields with it.",
+    "HOSTILE-2": "No value at any place of an answer makes a parser raise, or gives an item that cannot be stored.",
+    "HOSTILE-3": "The time that an answer takes to read grows with its length, whatever its pieces are.",
+    "HOSTILE-4": "The parts and the bytes of one answer are bounded; beyond the bound the call fails as a broken one.",
+    "HOSTILE-5": "Adapting a schema takes bounded time, whatever its references and unions lead to.",
+    "HOSTILE-6": "Counts and prices beyond all measure are no count, or the highest amount as a lower bound.",
+    "HOSTILE-7": "A provider's word is told only when it is a plain one, and names from it are cut.",
+    "HOSTILE-8": "A model's name never leads out of its place in the URL.",
+    "HOSTILE-9": "No other name of a limit among the provider options lifts it.",
+}
