@@ -322,6 +322,7 @@ EXAMPLE_FILES = (
     "test_native_parts.py",
     "test_usage.py",
     "test_structured.py",
+    "test_aftermath.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
 NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"
