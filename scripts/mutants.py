@@ -75,6 +75,18 @@ MUTANTS = (
         "        if not self._dispatch(fact, out):\n            self.ignored += 1",
         "        self._dispatch(fact, out)",
     ),
+    # --- repaired arguments, late ends, errors that nobody read
+    Mutant("repairs are not told in the log", "batch", "                out.emit(aftermath.repaired(call))\n", ""),
+    Mutant("repairs are not told to the model", "batch", "        if call.repairs:\n", "        if False:\n"),
+    Mutant("a late end is told again", "aftermath", "self._begun.discard(call_id)", "pass"),
+    Mutant(
+        "a late end of a call that never ran is told", "aftermath", "if call_id not in self._begun", "if not call_id"
+    ),
+    Mutant("late ends are not told", "machine", "self._late.began(batch.executing)", "pass"),
+    Mutant("unread errors stay in the session", "machine", "            if unread:\n", "            if False:\n"),
+    Mutant("unread errors go on every stop", "machine", "            if unread:\n", "            if True:\n"),
+    Mutant("effects are forgotten with unread errors", "history", "and not unread(p.content))", "and False)"),
+    Mutant("recovery keeps unread errors", "recovery", "        if self._unread:\n", "        if False:\n"),
     # --- bounds and order of tools
     Mutant("one tool too many at once", "batch", "if self._running >= self._max", "if self._running > self._max"),
     Mutant("places of finished tools stay taken", "batch", "self._running -= 1", "pass"),

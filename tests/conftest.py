@@ -7,6 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import settings
 
+import turnwired
+
+assert turnwired.__version__  # imported before gRPC is, whose handlers around fork it turns off
+
 # A machine that is busy is not a bug: the time of one example says nothing. pytest-timeout bounds the test as a whole.
 settings.register_profile("turnwired", deadline=None)
 settings.load_profile("turnwired")

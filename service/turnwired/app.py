@@ -29,6 +29,7 @@ from turnwired.domain.model import ModelSelection
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.usage import Cost, Usage
+from turnwired.engine.hooks import entry_point_hooks, load_hooks
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
 from turnwired.policy.ratecard import ListedProvider, RateCard
@@ -36,9 +37,11 @@ from turnwired.providers.build import known_profiles, profile_of, start
 from turnwired.providers.overview import ProfileSummary, summary
 from turnwired.providers.port import ModelProvider
 from turnwired.providers.profiles import Profile, profile_toml, shipped
+from turnwired.rpc.agent_service import AgentService
 from turnwired.rpc.interceptor import TelemetryInterceptor
 from turnwired.rpc.server import Listen, RpcServer
 from turnwired.rpc.server_service import HasPrice, ServerService
+from turnwired.rpc.session_service import SessionService
 from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
@@ -162,6 +165,8 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
                 durable=config.store.path != MEMORY,
             ),
             [TelemetryInterceptor(assembly.telemetry.rpc)],
+            sessions=SessionService(assembly.engine),
+            agents=AgentService(assembly.engine),
         )
         await rpc.start()
         engine.on_store_change = lambda works: rpc.serving(works=works)
@@ -210,6 +215,7 @@ def _wiring(
         store=store,
         telemetry=telemetry,
         price_of=price_of,
+        hooks=(*load_hooks(config.hooks.python), *(entry_point_hooks() if config.hooks.entry_points else ())),
         compile_output=compile_output,
     )
 

@@ -31,7 +31,7 @@ from turnwired.tools.port import ToolInvocation
 
 CANCELLED = Failure(FailurePhase.MODEL, Reason.CANCELLED, "chaos")
 WORDS = ("a", " ", "", "lorem ipsum ", "\u2028", "\U0001f600", "x" * 700, "{", '"', "\n\n")
-NAMES = ("ok", "fails", "breaks", "dawdles", "hangs", "reports", "unknown", "")
+NAMES = ("ok", "fails", "breaks", "dawdles", "hangs", "reports", "lingers", "unknown", "")
 ARGUMENTS = ("", "{}", '{"a": 1}', '{"a": ', "null", "[]", "x" * 500, '{"a": "\\ud800"}')
 
 
@@ -143,6 +143,7 @@ class Tools:
             "dawdles": self._dawdles,
             "hangs": self._hangs,
             "reports": self._reports,
+            "lingers": self._lingers,
         }
 
     async def _ok(self, invocation: ToolInvocation) -> str:
@@ -170,6 +171,14 @@ class Tools:
         self.ran.append((invocation.run_id, invocation.call_id))
         await asyncio.Event().wait()
         return ""
+
+    async def _lingers(self, invocation: ToolInvocation) -> str:
+        """Time out, and end after all, which is told more than once; the run may be over by then."""
+        self.ran.append((invocation.run_id, invocation.call_id))
+        assert invocation.on_late is not None
+        for _ in range(2):
+            asyncio.get_running_loop().call_later(self.chaos.random.choice((0.0, 0.001, 0.02)), invocation.on_late)
+        raise ToolError(Failure(FailurePhase.TOOL, Reason.TOOL_TIMEOUT, "it took too long"))
 
     async def _reports(self, invocation: ToolInvocation) -> str:
         self.ran.append((invocation.run_id, invocation.call_id))

@@ -13,9 +13,12 @@ from turnwired.store.port import (
     NewRun,
     RunCreated,
     RunFilter,
+    SessionFilter,
     Settlement,
+    StoredAgent,
     StoredMessage,
     StoredRun,
+    StoredSession,
 )
 
 
@@ -85,6 +88,37 @@ class FaultyStore:
         if self.unreadable:
             raise StoreUnavailable("the disk cannot be read")
         return await self.inner.load_messages(tenant, session_id)
+
+    async def get_session(self, tenant: str, session_id: str) -> StoredSession | None:
+        return await self.inner.get_session(tenant, session_id)
+
+    async def list_sessions(
+        self, query: SessionFilter, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredSession], str]:
+        return await self.inner.list_sessions(query, page_size, page_token)
+
+    async def list_messages(
+        self, tenant: str, session_id: str, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredMessage], str]:
+        return await self.inner.list_messages(tenant, session_id, page_size, page_token)
+
+    async def delete_session(self, tenant: str, session_id: str) -> None:
+        await self.inner.delete_session(tenant, session_id)
+
+    async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
+        return await self.inner.pending_deliveries(hook, limit)
+
+    async def delivered(self, hook: str, run_id: str) -> None:
+        await self.inner.delivered(hook, run_id)
+
+    async def put_agent(self, agent: StoredAgent) -> bool:
+        return await self.inner.put_agent(agent)
+
+    async def get_agent(self, tenant: str, agent_id: str, revision: int | None = None) -> StoredAgent | None:
+        return await self.inner.get_agent(tenant, agent_id, revision)
+
+    async def newest_agents(self) -> Sequence[StoredAgent]:
+        return await self.inner.newest_agents()
 
     async def take_over_unfinished(self) -> Sequence[StoredRun]:
         return await self.inner.take_over_unfinished()

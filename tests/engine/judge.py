@@ -22,8 +22,9 @@ from turnwired.domain.event import (
     ToolCallFinished,
     ToolCallStarted,
 )
+from turnwired.domain.failure import Reason
 from turnwired.domain.message import Message, Role, Text, ToolCall, ToolResult
-from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.run import RunState
 from turnwired.engine.log import visibility_of
 from turnwired.providers.port import ModelRequest
@@ -39,6 +40,8 @@ def assert_log(events: Sequence[LoggedEvent]) -> None:
     assert kinds.count(RunFinished) == 1, kinds
     assert kinds[-1] is RunFinished, kinds
     assert kinds.count(IterationStarted) == kinds.count(IterationFinished), kinds
+    late = [notice.metadata["call_id"] for item in events if (notice := _late(item)) is not None]
+    assert len(set(late)) == len(late), "a late result is told twice"
     _assert_calls(events)
     _assert_parts(events)
     finished = events[-1].event
@@ -46,6 +49,11 @@ def assert_log(events: Sequence[LoggedEvent]) -> None:
     if finished.outcome.kind is not OutcomeKind.ANSWERED:
         assert finished.trace is not None
         assert finished.trace == trace_of(events[:-1])
+
+
+def _late(item: LoggedEvent) -> Notice | None:
+    event = item.event
+    return event if isinstance(event, Notice) and event.reason is Reason.TOOL_RESULT_LATE else None
 
 
 def _assert_calls(events: Sequence[LoggedEvent]) -> None:

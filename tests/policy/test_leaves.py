@@ -164,7 +164,6 @@ def test_a_leaf_that_is_not_enforced_is_refused(leaf: Leaf, data: st.DataObject)
         Policy(budget=BudgetPolicy(max_total_tokens=LimitMode.UNBOUNDED)),
         Policy(approval=ApprovalPolicy(auto_approve=False)),
         Policy(completion=CompletionPolicy(mode=CompletionMode.REQUIRE_TEXT_AFTER_TOOLS)),
-        Policy(tool=ToolPolicy(argument_validation=ArgumentValidation.LENIENT)),
         Policy(loop=LoopPolicy(max_tool_calls_per_tool={"search": 3})),
         Policy(timeout=TimeoutPolicy(wait=5.0)),
     ],

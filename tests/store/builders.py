@@ -49,9 +49,9 @@ def row(run_id: str, row_no: int, *, epoch: int = 1, events: int = 2, body: byte
     return LogRow(run_id, row_no, epoch, first, first + events - 1, body or f"row {row_no}".encode(), b"facts")
 
 
-def settlement(*messages: StoredMessage, time_ns: int = 9) -> Settlement:
+def settlement(*messages: StoredMessage, time_ns: int = 9, hooks: tuple[str, ...] = ()) -> Settlement:
     """An end."""
-    return Settlement(time_ns, b"summary", messages)
+    return Settlement(time_ns, b"summary", messages, hooks)
 
 
 async def make_run(store: Store, run_id: str, *, rows: int = 0, settle: bool = False) -> None:

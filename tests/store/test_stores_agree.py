@@ -13,7 +13,7 @@ from store.builders import message, new_run, settlement
 
 from turnwired.domain.errors import RequestError, StoreError
 from turnwired.store.memory import MemoryStore
-from turnwired.store.port import LogRow, RunFilter, Store
+from turnwired.store.port import LogRow, RunFilter, SessionFilter, Store, StoredAgent
 from turnwired.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -45,14 +45,14 @@ def _append(draw: st.DrawFn) -> Request:
     first = draw(st.sampled_from([row_no * 2 - 1, row_no * 2 - 1, row_no * 2 - 1, row_no]))
     body = draw(st.sampled_from([b"row", b"row", b"row", b"other"]))
     row = LogRow(draw(_runs), row_no, draw(st.integers(1, 3)), first, row_no * 2, body)
-    end = draw(st.sampled_from([None, None, settlement(message("out"))]))
+    end = draw(st.sampled_from([None, None, settlement(message("out"), hooks=("hook",))]))
     return lambda store: store.append(row, end)
 
 
 @st.composite
 def _next_row(draw: st.DrawFn) -> Request:
     """The row that follows, from the owner, so that logs grow."""
-    run_id, end = draw(_runs), draw(st.sampled_from([None, None, None, settlement(message("out"))]))
+    run_id, end = draw(_runs), draw(st.sampled_from([None, None, None, settlement(message("out"), hooks=("hook",))]))
 
     async def append(store: Store) -> None:
         for tenant in ("default", "other"):
@@ -76,6 +76,15 @@ def _read(draw: st.DrawFn) -> Request:
         lambda store: store.list_runs(RunFilter("default", session_id=session_id), number + 1, ""),
         lambda store: store.take_over_unfinished(),
         lambda store: store.take_over(run_id),
+        lambda store: store.get_session("default", session_id),
+        lambda store: store.list_sessions(SessionFilter("default", agent_id="agent"), number + 1, ""),
+        lambda store: store.list_messages("default", session_id, number + 1, ""),
+        lambda store: store.delete_session("default", session_id),
+        lambda store: store.put_agent(StoredAgent("default", session_id, number, b"body")),
+        lambda store: store.get_agent("default", session_id, number or None),
+        lambda store: store.newest_agents(),
+        lambda store: store.pending_deliveries("hook", number + 1),
+        lambda store: store.delivered("hook", run_id),
     ]
     return draw(st.sampled_from(reads))
 

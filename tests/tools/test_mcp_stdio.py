@@ -189,7 +189,8 @@ async def test_an_error_answer_is_an_error_result_with_its_code_and_the_server_s
         assert result.failure is not None
         assert result.failure.origin_code == "-32602"
         assert toolset.failure is None
-    assert telemetry.operations[-1].error == "-32602"
+    (called,) = [operation for operation in telemetry.operations if operation.method == "tools/call"]
+    assert called.error == "-32602"
 
 
 @pytest.mark.requirement("MCP-14")

@@ -94,14 +94,6 @@ async def test_without_validation_only_the_form_is_checked() -> None:
 
 
 @pytest.mark.requirement("TOOL-8")
-async def test_lenient_validation_is_refused_and_not_taken_for_another() -> None:
-    checked = (await _view()).check("act", '{"n":1}', ArgumentValidation.LENIENT)
-    assert checked.arguments is None
-    assert checked.failure is not None
-    assert checked.failure.reason is Reason.OPTION_NOT_SUPPORTED
-
-
-@pytest.mark.requirement("TOOL-8")
 async def test_many_violations_are_not_all_told() -> None:
     names = [f"p{index}" for index in range(50)]
     view = await _view(json.dumps({"type": "object", "required": names}))

@@ -69,6 +69,7 @@ FAULTS: st.SearchStrategy[Failure] = st.builds(
 REMAINING = st.sampled_from([None, None, 10**12, 10**9, -(10**9)])
 """Nanoseconds that the run has left when an attempt fails."""
 PROBLEMS = st.sampled_from([None, None, None, Reason.TOOL_ARGUMENTS_INVALID, Reason.TOOL_DENIED])
+REPAIRS = st.sampled_from([(), (), ("/a: text became an integer",)])
 STOPS: st.SearchStrategy[Fact] = st.sampled_from(
     [
         CancelRequested(CANCELLED),

@@ -28,7 +28,7 @@ from turnwired.domain.event import (
     ToolCallProgressed,
     ToolCallStarted,
 )
-from turnwired.domain.failure import Reason
+from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import (
     Blob,
@@ -65,6 +65,8 @@ class CallBook:
     resolvable: bool = False
     executing: bool = False
     executed: bool = False
+    late: bool = False
+    repairs: tuple[str, ...] = ()
     result: ToolResult | None = None
 
 
@@ -111,6 +113,7 @@ class Shadow:
         self.usages: list[Usage] = []
         self.resolved_count = 0
         self.notices = 0
+        self.notice_reasons: list[tuple[Reason, str]] = []
         self.unreported = False
         self.remaining_ns: int | None = None
 
@@ -216,6 +219,7 @@ class Shadow:
                 self._iteration_finished(event)
             case Notice(reason):
                 self.notices += 1
+                self.notice_reasons.append((event.reason, event.metadata.get("call_id", "")))
                 if reason is Reason.USAGE_UNREPORTED:
                     assert not self.unreported, "missing usage is told twice"
                     self.unreported = True
@@ -399,6 +403,12 @@ class Shadow:
                     case _:
                         pass
         kept = {part.content.call_id for m in effect.messages for part in m.parts if isinstance(part.content, ToolCall)}
+        outcome = effect.finished.outcome
+        by_tool = outcome.kind is OutcomeKind.ERRORED and outcome.failure is not None
+        by_tool = by_tool and outcome.failure is not None and outcome.failure.phase is FailurePhase.TOOL
         for call_id, book in self.calls.items():
+            if by_tool and call_id in self.now.calls and book.result is not None:
+                assert (call_id in kept) == (book.result.status in EXECUTED), "an unread error, or a lost effect"
+                continue
             assert call_id in kept or book.arguments is None, "a whole call is missing in the history"
         self.settled = effect

@@ -23,6 +23,7 @@ from turn.draws import (
     PATIENCE,
     PROBLEMS,
     REMAINING,
+    REPAIRS,
     STATUSES,
     STOPS,
     STRUCTURED,
@@ -74,6 +75,7 @@ from turnwired.turn.facts import (
     ToolFinished,
     ToolProgress,
     ToolResolved,
+    ToolResultLate,
 )
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import TraceFold
@@ -268,9 +270,9 @@ class TurnRules(RuleBasedStateMachine):
     # --- tools ------------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.begun and self.shadow.resolving and self.shadow.settled is None)
-    @rule(data=st.data(), problem=PROBLEMS)
-    def the_registry_answers(self, data: st.DataObject, problem: Reason | None) -> None:
-        self.resolve(data.draw(st.sampled_from(self.shadow.resolving)), problem)
+    @rule(data=st.data(), problem=PROBLEMS, repairs=REPAIRS)
+    def the_registry_answers(self, data: st.DataObject, problem: Reason | None, repairs: tuple[str, ...]) -> None:
+        self.resolve(data.draw(st.sampled_from(self.shadow.resolving)), problem, repairs)
 
     @precondition(lambda self: self.begun and self.shadow.resolving and self.shadow.settled is None)
     @rule()
@@ -294,11 +296,15 @@ class TurnRules(RuleBasedStateMachine):
             self.finish_tool(self.shadow.executing[-1 if last_first else 0], ToolResultStatus.OK)
         raise AssertionError("tools that have finished are still said to run")
 
-    def resolve(self, call_id: str, problem: Reason | None) -> None:
+    def resolve(self, call_id: str, problem: Reason | None, repairs: tuple[str, ...] = ()) -> None:
         fault = None if problem is None else failure(problem, phase=FailurePhase.TOOL)
         call = self.shadow.calls[call_id]
         call.resolving, call.resolvable = False, problem is None
-        self.tell(ToolResolved(call_id, ref("look"), fault))
+        call.repairs = repairs if problem is None else ()
+        known = len(self.shadow.notice_reasons)
+        self.tell(ToolResolved(call_id, ref("look"), fault, repairs))
+        told = [(Reason.TOOL_ARGUMENTS_REPAIRED, call_id)] if call.repairs else []
+        assert self.shadow.notice_reasons[known:] == told, "a repair is told once, nothing else is"
         if problem is not None:
             denied = problem is Reason.TOOL_DENIED
             assert call.result is not None
@@ -312,11 +318,30 @@ class TurnRules(RuleBasedStateMachine):
     def finish_tool(self, call_id: str, status: ToolResultStatus) -> None:
         fault = None if status is ToolResultStatus.OK else failure(Reason.TOOL_FAILED, phase=FailurePhase.TOOL)
         self.tell(ToolFinished(call_id, ToolResult(call_id, status, (Part("part_1", Text("x")),), failure=fault), 3))
-        result = self.shadow.calls[call_id].result
+        call = self.shadow.calls[call_id]
+        result = call.result
         assert result is not None
         assert result.status is status
+        words = " ".join(part.content.text for part in result.content if isinstance(part.content, Text))
+        assert words.startswith("x")
+        assert all(repair in words for repair in call.repairs), "the model is not told what was repaired"
+        assert call.repairs or words == "x"
         if status is not ToolResultStatus.OK and self.shadow.bounds.error_mode is ToolErrorMode.ABORT:
             assert self.shadow.finished is not None, "error_mode ABORT did not abort"
+
+    @precondition(lambda self: self.may_end_late and self.shadow.settled is None)
+    @rule(data=st.data())
+    def a_call_that_was_given_up_ends(self, data: st.DataObject) -> None:
+        call_id = data.draw(st.sampled_from(self.may_end_late))
+        known = len(self.shadow.log)
+        self.shadow.calls[call_id].late = True
+        self.tell(ToolResultLate(call_id))
+        assert len(self.shadow.log) == known + 1, "a late end is told, and does nothing else"
+        assert self.shadow.notice_reasons[-1] == (Reason.TOOL_RESULT_LATE, call_id)
+
+    @property
+    def may_end_late(self) -> list[str]:
+        return [call_id for call_id, call in self.shadow.calls.items() if call.executed and not call.late]
 
     @precondition(lambda self: self.begun and self.shadow.executing and self.shadow.settled is None)
     @rule(data=st.data())
@@ -360,6 +385,8 @@ class TurnRules(RuleBasedStateMachine):
             stray += [Begin(), PreparationFailed(failure())]
         if call_id not in shadow.executing:
             stray += [ToolFinished(call_id, ToolResult(call_id, ToolResultStatus.OK)), ToolProgress(call_id, 0.1)]
+        if call_id not in self.may_end_late:
+            stray.append(ToolResultLate(call_id))
         if call_id not in shadow.resolving:
             stray.append(ToolResolved(call_id, ref("look")))
         self.tell(data.draw(st.sampled_from(stray)), means_something=False)

@@ -320,6 +320,15 @@ class ToolsConfig(_Section):
     entry_points: bool = True
 
 
+class HooksConfig(_Section):
+    """What is told of events and ends of runs: what is named here (``module`` or ``module:attribute``), and what
+    installed packages offer under ``turnwired.hooks``.
+    """
+
+    python: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    entry_points: bool = True
+
+
 class Config(_Section):
     """The whole configuration. ``profiles`` and ``mcp_servers`` are plain data: the adapters own their shape."""
 
@@ -330,6 +339,7 @@ class Config(_Section):
     providers: Mapping[Id, ProviderConfig]
     agents: Mapping[Id, AgentConfig]
     tools: ToolsConfig = Field(default_factory=ToolsConfig)
+    hooks: HooksConfig = Field(default_factory=HooksConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     policy: PolicySection = Field(default_factory=Policy)
     ceiling: CeilingSection = Field(default_factory=Policy)

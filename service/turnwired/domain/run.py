@@ -100,7 +100,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A named configuration. ``instructions`` are system blocks, kept apart for prompt caching."""
+    """A named configuration. ``instructions`` are system blocks, kept apart for prompt caching.
+
+    ``revision`` counts changes from 1. Times are Unix nanoseconds, 0 for an agent of the configuration.
+    """
 
     agent_id: str
     instructions: tuple[str, ...] = ()
@@ -109,3 +112,6 @@ class Agent:
     tools: ToolSelection = field(default_factory=ToolSelection)
     description: str = ""
     revision: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    create_time_ns: int = 0
+    update_time_ns: int = 0

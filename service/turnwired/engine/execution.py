@@ -55,6 +55,7 @@ from turnwired.turn.facts import (
     ToolFinished,
     ToolProgress,
     ToolResolved,
+    ToolResultLate,
 )
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import bounded, bounded_beside, trace_of
@@ -279,7 +280,7 @@ class Execution:
         assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
         checked = view.check(effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation)
         self._checked[effect.call_id] = checked
-        return ToolResolved(effect.call_id, checked.tool, checked.failure)
+        return ToolResolved(effect.call_id, checked.tool, checked.failure, checked.repairs)
 
     async def _call_model(self, effect: CallModel) -> None:
         telemetry = self._prepared.telemetry
@@ -357,6 +358,7 @@ class Execution:
             timeout=prepared.bounds.tool_call_timeout,
             headers=prepared.telemetry.headers_for_tool(call_id),
             on_progress=self._progress(call_id),
+            on_late=lambda: self.feed(ToolResultLate(call_id)),
         )
         longest = min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
         started = time.monotonic_ns()
@@ -390,6 +392,7 @@ class Execution:
                 settled_ns,
                 encode_run(run),
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
+                tuple(hook.name for hook in self._wiring.hooks),
             )
         )
 

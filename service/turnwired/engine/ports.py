@@ -10,6 +10,7 @@ from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent
 from turnwired.domain.usage import Cost, Usage
+from turnwired.engine.hooks import Hook
 from turnwired.policy.merge import Layer
 from turnwired.providers.port import ModelProvider
 from turnwired.store.port import Store
@@ -50,4 +51,5 @@ class Wiring:
     telemetry: Telemetry
     price_of: PriceOf
     compile_output: CompileOutput
+    hooks: tuple[Hook, ...] = ()
     random: Callable[[], float] = random.random

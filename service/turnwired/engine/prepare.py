@@ -16,7 +16,6 @@ from turnwired.domain.errors import (
     Conflict,
     FieldViolation,
     InvalidRequest,
-    NotFound,
     StoreError,
     ToolError,
     TurnwireError,
@@ -29,6 +28,7 @@ from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, OutputPolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
+from turnwired.engine.agents import AgentBook
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import base_request, output_check, require_supported, selected
@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 COUNT_SECONDS = 10.0
 """How long a provider's token counter may take."""
+MOST_PLAIN_POLICIES = 1000
 MOST_NOTICES = 20
 """Tools and sources left out that a run names in its log; ListTools names all."""
 
@@ -71,22 +72,19 @@ class Preparer:
 
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
+        self.agents = AgentBook(wiring.agents, wiring.store, wiring.config.default_agent)
         self._encoded = EncodedMessages()
         self._plain_policies: dict[tuple[str, int, ModelLimits], EffectivePolicy] = {}
         self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
 
     def agent(self, agent_id: str) -> Agent:
         """The agent, or the default one. Raises NotFound."""
-        wanted = agent_id or self._wiring.config.default_agent
-        agent = self._wiring.agents.get(wanted)
-        if agent is None:
-            known = ", ".join(sorted(self._wiring.agents))
-            raise NotFound(
-                Reason.AGENT_NOT_FOUND,
-                f"No agent has the id {wanted!r}. Configured agents: {known}.",
-                {"agent_id": wanted},
-            )
-        return agent
+        return self.agents.find(agent_id)
+
+    def check(self, agent: Agent) -> None:
+        """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
+        model, provider = self.model(agent, agent.model, "agent.model")
+        self._merged(agent, provider.limits(model.model), Policy())
 
     def policy(self, agent: Agent, limits: ModelLimits, run: Policy) -> EffectivePolicy:
         """The policy of a run with a model of these limits. Raises InvalidRequest for what is not enforced."""
@@ -97,6 +95,9 @@ class Preparer:
         key = (agent.agent_id, agent.revision, limits)
         policy = self._plain_policies.get(key)
         if policy is None:
+            if len(self._plain_policies) >= MOST_PLAIN_POLICIES:  # old revisions of agents that change
+                self._plain_policies.clear()
+                self._plain_bounds.clear()
             policy = self._plain_policies[key] = self._merged(agent, limits, run)
             self._plain_bounds[id(policy)] = policy, bounds_of(policy)
         return policy

@@ -58,8 +58,10 @@ def run_of(stored: StoredRun) -> Run:
     )
 
 
-async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Run:
+async def settle_orphan(store: Store, stored: StoredRun, failure: Failure, hooks: tuple[str, ...] = ()) -> Run:
     """End a run from its log, durably, and return it. Idempotent: a settled run is returned as it is.
+
+    ``hooks`` are the names of those that are to be told.
 
     Raises StoreError when it cannot be stored; Fenced means that somebody else did it.
     """
@@ -103,14 +105,15 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure) -> Ru
         last_sequence=log.last,
         epoch=stored.epoch,
     )
-    log.settle(Settlement(now, encode_run(run), stored_messages(stored.session_id, closing.messages, now)))
+    messages = stored_messages(stored.session_id, closing.messages, now)
+    log.settle(Settlement(now, encode_run(run), messages, hooks))
     await log.write()
     if log.failure is not None:
         raise log.failure
     return run
 
 
-async def settle_broken(store: Store, run_id: str, failure: Failure) -> None:
+async def settle_broken(store: Store, run_id: str, failure: Failure, hooks: tuple[str, ...] = ()) -> None:
     """End a run that its execution in this process left unsettled, as soon as the store takes it.
 
     In a new epoch: readers may have seen deltas that were never stored, and are then told to go back behind them. Goes
@@ -121,7 +124,7 @@ async def settle_broken(store: Store, run_id: str, failure: Failure) -> None:
         try:
             stored = await store.take_over(run_id)
             if stored is not None:
-                await settle_orphan(store, stored, failure)
+                await settle_orphan(store, stored, failure, hooks)
             return
         except Fenced:
             return  # whoever owns the run now ends it
@@ -134,7 +137,7 @@ async def settle_broken(store: Store, run_id: str, failure: Failure) -> None:
         delay = min(2 * delay, MOST_RETRY_SECONDS)
 
 
-async def settle_unfinished(store: Store, failure: Failure) -> Sequence[Run]:
+async def settle_unfinished(store: Store, failure: Failure, hooks: tuple[str, ...] = ()) -> Sequence[Run]:
     """At boot: end every run that the process before left unfinished.
 
     A log that cannot be read, such as one of a newer release, stays as it is and keeps no other run from its end.
@@ -142,7 +145,7 @@ async def settle_unfinished(store: Store, failure: Failure) -> Sequence[Run]:
     settled: list[Run] = []
     for stored in await store.take_over_unfinished():
         try:
-            settled.append(await settle_orphan(store, stored, failure))
+            settled.append(await settle_orphan(store, stored, failure, hooks))
         except CodecError as error:
             logger.error("run %s stays unfinished: its log cannot be read (%s)", stored.run_id, error)  # noqa: TRY400 - the error says it all
     return settled

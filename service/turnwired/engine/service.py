@@ -22,16 +22,18 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
-from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
+from turnwired.domain.run import Agent, Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.engine.execution import Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
+from turnwired.engine.hooks import Hooks
 from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
+from turnwired.engine.sessions import Sessions
 from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import ModelLimits, ProviderInfo, TokenCount
 from turnwired.store.port import NewRun, RunFilter, StoredRun
@@ -42,6 +44,9 @@ from turnwired.turn.trace import bounded, trace_of
 
 logger = logging.getLogger(__name__)
 
+
+HOOK_SECONDS = 5.0
+"""How long the end of the process waits for hooks; what they have not taken they are told at the next start."""
 
 STREAM_CUT = Failure(
     FailurePhase.MODEL,
@@ -115,6 +120,10 @@ class Engine:
         self._wiring = wiring
         self._store = wiring.store
         self._preparer = Preparer(wiring)
+        self.agents = self._preparer.agents
+        self.sessions = Sessions(wiring.store, self)
+        self.hooks = Hooks(wiring.hooks, wiring.store, self)
+        self._hook_names = tuple(hook.name for hook in wiring.hooks)
         self._live: dict[str, _Live] = {}
         self._followers: set[Follower] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -129,16 +138,19 @@ class Engine:
             "The server stopped while the run was active. What its tools have done stays done; send the turn again.",
             retryable=True,
         )
-        for run in await settle_unfinished(self._store, restarted):
+        for run in await settle_unfinished(self._store, restarted, self._hook_names):
             logger.warning("run %s was unfinished at start and is settled as ERRORED (SERVER_RESTARTED)", run.run_id)
+        await self.agents.load()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._heartbeat)
+        self.hooks.start(self._tasks)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         assert self._tasks is not None
         await self.stop(0.0)
+        await self.hooks.drain(HOOK_SECONDS)
         self._tasks.cancel_scope.cancel()
         await self._tasks.__aexit__(None, None, None)
 
@@ -203,7 +215,7 @@ class Engine:
             if not accepted.done():
                 accepted.set_exception(error)
             if isinstance(error, StoreUnavailable) and error.uncertain:  # it may be stored all the same
-                await settle_broken(self._store, run_id, STORE_FAILED)
+                await settle_broken(self._store, run_id, STORE_FAILED, self._hook_names)
             return
         if created.existing:
             self._forget(live)
@@ -212,6 +224,7 @@ class Engine:
         elif not created.existing and ends_with_stream(resolved.spec):
             self._end(live, CancelRequested(STREAM_CUT))  # the caller left before it knew the run
         if not created.existing:
+            self.hooks.began(live.caller, run_id)
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
     def _forget(self, live: _Live) -> None:
@@ -260,7 +273,7 @@ class Engine:
         finally:
             self._forget(live)
         if fault is not None:
-            await settle_broken(self._store, run_id, fault)
+            await settle_broken(self._store, run_id, fault, self._hook_names)
 
     async def stop(self, grace: float) -> None:
         """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest."""
@@ -332,12 +345,19 @@ class Engine:
     async def list_runs(self, query: RunFilter, page_size: int, page_token: str) -> tuple[Sequence[Run], str]:
         """Runs, newest first."""
         stored, token = await self._store.list_runs(query, page_size, page_token)
-        runs: list[Run] = []
-        for item in stored:
-            live = self._live.get(item.run_id)
-            execution = live.execution if live is not None else None
-            runs.append(execution.run_state if execution is not None else run_of(item))
-        return runs, token
+        return [self.as_it_stands(item) for item in stored], token
+
+    def as_it_stands(self, stored: StoredRun) -> Run:
+        """A run, from this process where it executes it, else from the store."""
+        live = self._live.get(stored.run_id)
+        execution = live.execution if live is not None else None
+        return execution.run_state if execution is not None else run_of(stored)
+
+    async def until_ended(self, run_id: str) -> None:
+        """Return when this process does not execute the run any more."""
+        live = self._live.get(run_id)
+        if live is not None:
+            await live.done.wait()
 
     async def cancel_run(self, caller: Caller, run_id: str, failure: Failure) -> Run:
         """Ask a run to stop. Idempotent. Raises NotFound."""
@@ -377,6 +397,10 @@ class Engine:
     async def list_tools(self, caller: Caller, agent_id: str, asked: ToolSelection) -> ToolView:
         """The tools that a run of this agent would see. Raises NotFound."""
         return await self._preparer.view(selection(self._preparer.agent(agent_id), asked), caller)
+
+    def check_agent(self, agent: Agent) -> None:
+        """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
+        self._preparer.check(agent)
 
     def resolve_policy(self, agent_id: str, model: ModelSelection | None, policy: Policy) -> EffectivePolicy:
         """The policy that a run would get. Raises NotFound or InvalidRequest."""

@@ -195,7 +195,7 @@ LEAVES: tuple[Leaf, ...] = (
         "tool.argument_validation",
         "How arguments are checked against the tool's schema.",
         ArgumentValidation.STRICT,
-        (ArgumentValidation.STRICT, ArgumentValidation.NONE),
+        tuple(ArgumentValidation),
     ),
     _enum(
         "tool.error_mode",

@@ -71,6 +71,13 @@ class Problems:
             self.add(path, "must be 1 to 64 characters of [A-Za-z0-9._-]")
 
 
+def require_id(path: str, value: str) -> None:
+    """Raises InvalidRequest for what no id can be."""
+    problems = Problems()
+    problems.check_id(path, value)
+    problems.raise_if_any()
+
+
 def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: OnDisconnect | None = None) -> TurnSpec:
     """A checked turn. Raises InvalidRequest."""
     problems = Problems()
@@ -85,7 +92,7 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
         problems.raise_if_any()
         raise AssertionError("a problem was added") from error
     _check_ids(turn, problems)
-    _check_labels(spec.labels, problems)
+    check_labels(spec.labels, "turn.labels", problems)
     _check_input(spec, problems)
     check_model(spec.model, "turn.model", problems)
     _check_format(spec.output_format, problems)
@@ -149,12 +156,13 @@ def _check_ids(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
         problems.check_id("turn.session_id", turn.session_id)
 
 
-def _check_labels(labels: Mapping[str, str], problems: Problems) -> None:
+def check_labels(labels: Mapping[str, str], path: str, problems: Problems) -> None:
+    """Few and short ones."""
     if len(labels) > MAX_LABELS:
-        problems.add("turn.labels", f"has {len(labels)} entries; at most {MAX_LABELS} are allowed")
+        problems.add(path, f"has {len(labels)} entries; at most {MAX_LABELS} are allowed")
     for key, value in labels.items():
         if not key or len(key) > MAX_LABEL_LENGTH or len(value) > MAX_LABEL_LENGTH:
-            problems.add("turn.labels", f"keys are 1 to {MAX_LABEL_LENGTH} characters, values at most as many")
+            problems.add(path, f"keys are 1 to {MAX_LABEL_LENGTH} characters, values at most as many")
             return
 
 

@@ -19,8 +19,10 @@ from turnwire.v1 import (
     turn_service_pb2,
 )
 from turnwired.domain.errors import ConfigError
+from turnwired.rpc.agent_service import AgentService
 from turnwired.rpc.handlers import Behaviours, service_handler
 from turnwired.rpc.server_service import ServerService
+from turnwired.rpc.session_service import SessionService
 from turnwired.rpc.turn_service import TurnService
 
 NOTHING = Behaviours(unary={}, streaming={})
@@ -52,6 +54,9 @@ class RpcServer:
         turns: TurnService,
         server: ServerService,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+        *,
+        sessions: SessionService | None = None,
+        agents: AgentService | None = None,
     ) -> None:
         self._listen = listen
         self._server = grpc.aio.server(
@@ -74,8 +79,12 @@ class RpcServer:
         services = {
             turn_service_pb2.DESCRIPTOR.services_by_name["TurnService"]: turns.behaviours(),
             server_service_pb2.DESCRIPTOR.services_by_name["ServerService"]: server.behaviours(),
-            session_service_pb2.DESCRIPTOR.services_by_name["SessionService"]: NOTHING,
-            agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"]: NOTHING,
+            session_service_pb2.DESCRIPTOR.services_by_name["SessionService"]: (
+                NOTHING if sessions is None else sessions.behaviours()
+            ),
+            agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"]: (
+                NOTHING if agents is None else agents.behaviours()
+            ),
             mcp_server_service_pb2.DESCRIPTOR.services_by_name["McpServerService"]: NOTHING,
         }
         self._server.add_generic_rpc_handlers(

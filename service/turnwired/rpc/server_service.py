@@ -15,6 +15,7 @@ CAPABILITIES = (
     server_service_pb2.SERVER_CAPABILITY_START_TURN,
     server_service_pb2.SERVER_CAPABILITY_LIST_RUNS,
     server_service_pb2.SERVER_CAPABILITY_MCP_TOOLS,
+    server_service_pb2.SERVER_CAPABILITY_PUT_AGENT,
 )
 HasPrice = Callable[[ModelSelection], Awaitable[bool]]
 """Whether usage of a model can be priced. Blocks nobody, however long finding out takes."""

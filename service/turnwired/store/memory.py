@@ -17,15 +17,20 @@ from turnwired.store.port import (
     NewRun,
     RunCreated,
     RunFilter,
+    SessionFilter,
     Settlement,
+    StoredAgent,
     StoredMessage,
     StoredRun,
+    StoredSession,
 )
 from turnwired.store.rules import (
     LogState,
     check_row,
     decode_page_token,
+    decode_position,
     encode_page_token,
+    encode_position,
     explain,
     follows,
     request_id_reused,
@@ -62,7 +67,10 @@ class _Run:
 
 @dataclass(slots=True)
 class _Session:
+    create_time_ns: int
+    update_time_ns: int
     active_run_id: str | None = None
+    run_ids: list[str] = field(default_factory=list[str])
     messages: list[StoredMessage] = field(default_factory=list[StoredMessage])
 
 
@@ -75,6 +83,8 @@ class MemoryStore:
         self._settled: dict[str, None] = {}
         self._keys: dict[_Key, tuple[str, bytes]] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
+        self._agents: dict[tuple[str, str], dict[int, StoredAgent]] = {}
+        self._deliveries: dict[str, dict[str, str]] = {}
         self._open = False
 
     async def start(self) -> None:
@@ -118,8 +128,11 @@ class MemoryStore:
         if key is not None:
             self._keys[key] = (new.run_id, new.digest)
         if new.session_id is not None:
-            session = self._sessions.setdefault((new.caller.tenant, new.session_id), _Session())
+            now = new.create_time_ns
+            session = self._sessions.setdefault((new.caller.tenant, new.session_id), _Session(now, now))
+            session.update_time_ns = now
             session.active_run_id = new.run_id
+            session.run_ids.append(new.run_id)
             session.messages.extend(new.input)
         return stored
 
@@ -148,12 +161,16 @@ class MemoryStore:
         if stored.session_id is not None:
             session = self._sessions[stored.tenant, stored.session_id]
             session.active_run_id = None
+            session.update_time_ns = settlement.settle_time_ns
             session.messages.extend(settlement.messages)
         self._settled[stored.run_id] = None
+        for hook in settlement.hooks:
+            self._deliveries.setdefault(hook, {})[stored.run_id] = stored.tenant
         if len(self._settled) > self._settled_runs:
             oldest = next(iter(self._settled))
             del self._settled[oldest]
             key = self._runs.pop(oldest).key
+            self._forget_deliveries(oldest)
             if key is not None:
                 del self._keys[key]
 
@@ -208,6 +225,110 @@ class MemoryStore:
         self._check_open()
         session = self._sessions.get((tenant, session_id))
         return [] if session is None else list(session.messages)
+
+    async def get_session(self, tenant: str, session_id: str) -> StoredSession | None:
+        """See the port."""
+        self._check_open()
+        session = self._sessions.get((tenant, session_id))
+        return None if session is None else self._stored_session(tenant, session_id, session)
+
+    async def list_sessions(
+        self, query: SessionFilter, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredSession], str]:
+        """See the port."""
+        self._check_open()
+        after = decode_page_token(page_token, "ListSessions") if page_token else None
+        keys = sorted(
+            ((session.update_time_ns, key[1]) for key, session in self._sessions.items() if key[0] == query.tenant),
+            reverse=True,
+        )
+        found: list[StoredSession] = []
+        for key in keys:
+            if after is None or key < after:
+                stored = self._stored_session(query.tenant, key[1], self._sessions[query.tenant, key[1]])
+                agent_id = stored.newest.agent_id if stored.newest is not None else None
+                if query.agent_id in (None, agent_id) and query.labels.items() <= stored.labels.items():
+                    found.append(stored)
+            if len(found) > max(1, page_size):
+                break
+        page = found[: max(1, page_size)]
+        more = len(found) > len(page)
+        return page, encode_page_token(page[-1].update_time_ns, page[-1].session_id) if more else ""
+
+    def _stored_session(self, tenant: str, session_id: str, session: _Session) -> StoredSession:
+        known = sorted((self._runs[run_id].stored for run_id in session.run_ids if run_id in self._runs), key=_age)
+        return StoredSession(
+            tenant,
+            session_id,
+            session.create_time_ns,
+            session.update_time_ns,
+            len(session.messages),
+            session.messages[0].body if session.messages else b"",
+            known[-1] if known else None,
+            dict(known[0].labels) if known else {},
+            tuple(run.summary for run in known if run.state is RunState.SETTLED),
+        )
+
+    async def list_messages(
+        self, tenant: str, session_id: str, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredMessage], str]:
+        """See the port."""
+        self._check_open()
+        start = decode_position(page_token) if page_token else 0
+        session = self._sessions.get((tenant, session_id))
+        rest = [] if session is None else session.messages[start:]
+        page = rest[: max(1, page_size)]
+        return page, encode_position(start + len(page)) if len(rest) > len(page) else ""
+
+    async def delete_session(self, tenant: str, session_id: str) -> None:
+        """See the port."""
+        self._check_open()
+        session = self._sessions.get((tenant, session_id))
+        if session is None:
+            return
+        if session.active_run_id is not None:
+            raise session_busy(session_id, session.active_run_id)
+        del self._sessions[tenant, session_id]
+        for run_id in session.run_ids:
+            run = self._runs.pop(run_id, None)
+            self._settled.pop(run_id, None)
+            self._forget_deliveries(run_id)
+            if run is not None and run.key is not None:
+                del self._keys[run.key]
+
+    async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
+        """See the port."""
+        self._check_open()
+        return [(tenant, run_id) for run_id, tenant in self._deliveries.get(hook, {}).items()][:limit]
+
+    async def delivered(self, hook: str, run_id: str) -> None:
+        """See the port."""
+        self._check_open()
+        self._deliveries.get(hook, {}).pop(run_id, None)
+
+    def _forget_deliveries(self, run_id: str) -> None:
+        for left in self._deliveries.values():
+            left.pop(run_id, None)
+
+    async def put_agent(self, agent: StoredAgent) -> bool:
+        """See the port."""
+        self._check_open()
+        revisions = self._agents.setdefault((agent.tenant, agent.agent_id), {})
+        if agent.revision in revisions:
+            return False
+        revisions[agent.revision] = agent
+        return True
+
+    async def get_agent(self, tenant: str, agent_id: str, revision: int | None = None) -> StoredAgent | None:
+        """See the port."""
+        self._check_open()
+        revisions = self._agents.get((tenant, agent_id), {})
+        return revisions.get(max(revisions, default=0) if revision is None else revision)
+
+    async def newest_agents(self) -> Sequence[StoredAgent]:
+        """See the port."""
+        self._check_open()
+        return [revisions[max(revisions)] for _, revisions in sorted(self._agents.items())]
 
     async def take_over_unfinished(self) -> Sequence[StoredRun]:
         """See the port."""

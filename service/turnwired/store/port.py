@@ -76,11 +76,15 @@ class RunCreated:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Projection of the row that holds RunFinished: the run settles and its session gets these messages."""
+    """Projection of the row that holds RunFinished: the run settles and its session gets these messages.
+
+    ``hooks``: names of those that are to be told, each kept with the run until ``delivered``.
+    """
 
     settle_time_ns: int
     summary: bytes
     messages: tuple[StoredMessage, ...] = ()
+    hooks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,44 @@ class RunFilter:
     states: tuple[RunState, ...] = ()
     parent_run_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """What ListSessions asks for. ``agent_id`` is that of the newest run, ``labels`` those of the first."""
+
+    tenant: str
+    agent_id: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session with what its runs and messages say of it. Bytes are the codec's.
+
+    ``newest`` is its newest run, ``labels`` are of its first; None and empty where a store has forgotten the run.
+    ``summaries`` are of its settled runs, for their sum; ``first_message`` is empty while there is no message.
+    """
+
+    tenant: str
+    session_id: str
+    create_time_ns: int
+    update_time_ns: int
+    message_count: int = 0
+    first_message: bytes = b""
+    newest: StoredRun | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    summaries: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAgent:
+    """One revision of an agent, from 1. Revisions are never changed. ``body`` is the codec's."""
+
+    tenant: str
+    agent_id: str
+    revision: int
+    body: bytes
 
 
 class Store(Protocol):
@@ -160,6 +202,49 @@ class Store(Protocol):
 
     async def load_messages(self, tenant: str, session_id: str) -> Sequence[StoredMessage]:
         """All messages of a session, oldest first; empty when it does not exist."""
+        ...
+
+    async def get_session(self, tenant: str, session_id: str) -> StoredSession | None:
+        """One session."""
+        ...
+
+    async def list_sessions(
+        self, query: SessionFilter, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredSession], str]:
+        """Newest change first, and the token of the next page (empty on the last). Raises InvalidRequest."""
+        ...
+
+    async def list_messages(
+        self, tenant: str, session_id: str, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredMessage], str]:
+        """Oldest first, and the token of the next page (empty on the last). Raises InvalidRequest on a bad token."""
+        ...
+
+    async def delete_session(self, tenant: str, session_id: str) -> None:
+        """Delete a session with its messages, runs, logs and idempotency keys; nothing when it is not there.
+
+        Raises Conflict SESSION_BUSY (metadata ``active_run_id``) while a run of it is active.
+        """
+        ...
+
+    async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
+        """Tenant and id of settled runs that a hook is still to be told of, at most ``limit``, oldest first."""
+        ...
+
+    async def delivered(self, hook: str, run_id: str) -> None:
+        """The hook has been told of the run. Idempotent."""
+        ...
+
+    async def put_agent(self, agent: StoredAgent) -> bool:
+        """Store a revision, durably. False when it exists: somebody else was faster."""
+        ...
+
+    async def get_agent(self, tenant: str, agent_id: str, revision: int | None = None) -> StoredAgent | None:
+        """One revision, or the newest."""
+        ...
+
+    async def newest_agents(self) -> Sequence[StoredAgent]:
+        """The newest revision of every agent of every tenant, by tenant and id."""
         ...
 
     async def take_over_unfinished(self) -> Sequence[StoredRun]:

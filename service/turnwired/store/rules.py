@@ -88,8 +88,18 @@ def encode_page_token(create_time_ns: int, run_id: str) -> str:
     return base64.urlsafe_b64encode(f"{create_time_ns}:{run_id}".encode()).decode().rstrip("=")
 
 
-def decode_page_token(token: str) -> tuple[int, str]:
-    """Creation time in nanoseconds and run id of the last run of the page before. Raises InvalidRequest."""
+def encode_position(position: int) -> str:
+    """Token of the page that starts after this message."""
+    return encode_page_token(position, "m")
+
+
+def decode_position(token: str) -> int:
+    """Position of the last message of the page before. Raises InvalidRequest."""
+    return decode_page_token(token, "ListMessages")[0]
+
+
+def decode_page_token(token: str, method: str = "ListRuns") -> tuple[int, str]:
+    """Time in nanoseconds and id of the last item of the page before. Raises InvalidRequest."""
     try:
         text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True).decode()
         time_ns, colon, run_id = text.partition(":")
@@ -97,5 +107,5 @@ def decode_page_token(token: str) -> tuple[int, str]:
             raise ValueError(text)
         return int(time_ns), run_id
     except (ValueError, binascii.Error) as error:
-        violation = FieldViolation("page_token", "is not a token that ListRuns gave out")
+        violation = FieldViolation("page_token", f"is not a token that {method} gave out")
         raise InvalidRequest([violation], Reason.PAGE_TOKEN_INVALID) from error

@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0001"
+REVISION = "0002"
 """Newest alembic revision. A test checks it against the migrations."""
 
 metadata = MetaData()
@@ -90,7 +90,30 @@ sessions = Table(
     Column("tenant", String, nullable=False),
     Column("session_id", String, nullable=False),
     Column("create_time_ns", BigInteger, nullable=False),
+    Column("update_time_ns", BigInteger, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "session_id", name="sessions_pkey"),
+)
+Index("sessions_by_change", sessions.c.tenant, sessions.c.update_time_ns, sessions.c.session_id)
+
+# Ends of runs that a hook has not taken yet.
+hook_deliveries = Table(
+    "hook_deliveries",
+    metadata,
+    Column("hook", String, nullable=False),
+    Column("run_id", String, nullable=False),
+    Column("settle_time_ns", BigInteger, nullable=False),
+    PrimaryKeyConstraint("hook", "run_id", name="hook_deliveries_pkey"),
+)
+
+# One row for each revision of an agent; none is ever changed.
+agents = Table(
+    "agents",
+    metadata,
+    Column("tenant", String, nullable=False),
+    Column("agent_id", String, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "agent_id", "revision", name="agents_pkey"),
 )
 
 idempotency_keys = Table(

@@ -198,8 +198,10 @@ def _insert_all(table: Any, names: Sequence[str]) -> Build:
 
 def _add_sessions(given: CTE) -> Executable:
     there = exists(_ONE).where(sessions.c.tenant == given.c.tenant, sessions.c.session_id == given.c.session_id)
-    rows = select(given.c.tenant, given.c.session_id, given.c.create_time_ns).where(given.c.tenant.is_not(None), ~there)
-    return insert(sessions).from_select(["tenant", "session_id", "create_time_ns"], rows, include_defaults=False)
+    time_ns = given.c.create_time_ns
+    rows = select(given.c.tenant, given.c.session_id, time_ns, time_ns).where(given.c.tenant.is_not(None), ~there)
+    names = ["tenant", "session_id", "create_time_ns", "update_time_ns"]
+    return insert(sessions).from_select(names, rows, include_defaults=False)
 
 
 ADD_SESSIONS = Rows(

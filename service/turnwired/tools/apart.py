@@ -7,7 +7,7 @@ cancelled, ended or held up by that. Knows nothing of tools.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,8 +29,11 @@ class Nursery:
 
     stray: set[asyncio.Task[object]] = field(default_factory=set[asyncio.Task[object]])
 
-    async def run(self, work: Awaitable[object], name: str) -> object:
-        """What the work gives or raises. Cancellation is passed on to it and waited for, within bounds."""
+    async def run(self, work: Awaitable[object], name: str, on_late: Callable[[], None] | None = None) -> object:
+        """What the work gives or raises. Cancellation is passed on to it and waited for, within bounds.
+
+        ``on_late`` is called when work that was cancelled ends after nobody waits for it any more.
+        """
         task = asyncio.create_task(_outcome(work), name=name)
         try:
             await asyncio.wait((task,))
@@ -40,12 +43,17 @@ class Nursery:
                 await asyncio.wait((task,), timeout=UNWIND_SECONDS)
             if not task.done():
                 self.stray.add(task)
-                task.add_done_callback(self.stray.discard)
+                task.add_done_callback(lambda ended: self._ended(ended, on_late))
             raise
         outcome = _Raised(asyncio.CancelledError()) if task.cancelled() else task.result()
         if isinstance(outcome, _Raised):
             raise outcome.error
         return outcome
+
+    def _ended(self, task: asyncio.Task[object], on_late: Callable[[], None] | None) -> None:
+        self.stray.discard(task)
+        if on_late is not None:
+            on_late()
 
     async def aclose(self) -> None:
         """Tell strays to end once more, and wait for them within bounds."""

@@ -14,6 +14,8 @@ from turnwired.domain.tool import Tool, ToolCollision, ToolRef, ToolSelection
 
 ProgressReporter = Callable[[float, float | None, str], None]
 """Called with progress, total if known, and a message, in units of the tool."""
+LateReporter = Callable[[], None]
+"""Called on the event loop when a call that was given up ends after all. What it gave is dropped by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class ToolInvocation:
     timeout: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     on_progress: ProgressReporter | None = None
+    on_late: LateReporter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,15 @@ class Toolset(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CheckedCall:
-    """A call that was found and checked: arguments to run with, or why it cannot run."""
+    """A call that was found and checked: arguments to run with, or why it cannot run.
+
+    ``repairs``: what lenient validation changed in the arguments, one sentence each, without values.
+    """
 
     tool: ToolRef | None
     arguments: Mapping[str, object] | None = None
     failure: Failure | None = None
+    repairs: tuple[str, ...] = ()
 
 
 class ToolView(Protocol):

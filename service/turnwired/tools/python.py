@@ -164,16 +164,17 @@ class PythonToolset:
         item = self._by_name.get(invocation.native_name)
         if item is None:
             raise ToolError(_failure(invocation, Reason.TOOL_NOT_FOUND, "there is no such Python tool"))
-        state = CallState()
+        state = CallState(on_late=invocation.on_late)
         arguments = _arguments(item.signature, invocation, state)
         function = item.function
         try:
             if item.is_async:
-                value = await self.nursery.run(cast("Awaitable[object]", function(**arguments)), invocation.native_name)
+                work = cast("Awaitable[object]", function(**arguments))
+                value = await self.nursery.run(work, invocation.native_name, invocation.on_late)
             else:
                 value = await self.pool.run(lambda: function(**arguments), state)
                 if inspect.isawaitable(value):
-                    value = await self.nursery.run(value, invocation.native_name)
+                    value = await self.nursery.run(value, invocation.native_name, invocation.on_late)
         except ToolError:
             raise
         except asyncio.CancelledError:

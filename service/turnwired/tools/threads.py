@@ -26,6 +26,8 @@ class CallState:
 
     begun: bool = False
     given_up: bool = False
+    on_late: Callable[[], None] | None = None
+    """Called on the loop when the function ends after its caller has gone."""
 
 
 @dataclass(slots=True)
@@ -117,3 +119,5 @@ class WorkerPool:
         elif job.state.begun:
             self.late += 1
             self.stuck -= 1
+            if job.state.on_late is not None:
+                job.state.on_late()

@@ -7,7 +7,7 @@ import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, assert_never
+from typing import Final
 
 import anyio
 
@@ -17,6 +17,7 @@ from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
 from turnwired.tools.port import CheckedCall, ToolInvocation, Toolset
+from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
 from turnwired.tools.schema import CompiledSchema, parse_arguments
 
@@ -64,26 +65,24 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return CheckedCall(tool=None, failure=self._unknown(routed_name))
+        lenient = validation is ArgumentValidation.LENIENT
         arguments = parse_arguments(arguments_json)
+        repairs: tuple[str, ...] = ()
+        if isinstance(arguments, str) and lenient and (inner := unwrapped(arguments_json)) is not None:
+            arguments = parse_arguments(inner)
+            repairs = ("the arguments as a whole: text became an object",)
         if isinstance(arguments, str):
             return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, arguments))
-        match validation:
-            case ArgumentValidation.NONE:
-                return CheckedCall(tool=entry.tool.ref, arguments=arguments)
-            case ArgumentValidation.STRICT:
-                violations = entry.schema.violations(arguments)
-                if not violations:
-                    return CheckedCall(tool=entry.tool.ref, arguments=arguments)
-                words = f"The arguments do not match the schema of {routed_name}: {'; '.join(violations)}."
-                return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, words))
-            case ArgumentValidation.LENIENT:
-                # Policies that ask for it are refused before a run starts; this is the second line.
-                failure = _failure(
-                    Reason.OPTION_NOT_SUPPORTED, routed_name, "lenient argument validation is not supported"
-                )
-                return CheckedCall(tool=entry.tool.ref, failure=failure)
-            case _:
-                assert_never(validation)
+        if validation is ArgumentValidation.NONE:
+            return CheckedCall(tool=entry.tool.ref, arguments=arguments)
+        violations = entry.schema.violations(arguments)
+        if not violations:
+            return CheckedCall(tool=entry.tool.ref, arguments=arguments, repairs=repairs)
+        repaired = repair(arguments, entry.schema.validator) if lenient else None
+        if repaired is not None:
+            return CheckedCall(entry.tool.ref, repaired.arguments, repairs=(*repairs, *repaired.repairs))
+        words = f"The arguments do not match the schema of {routed_name}: {'; '.join(violations)}."
+        return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, words))
 
     async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
         """Run a checked call within ``invocation.timeout`` seconds and settle its result. Raises only cancellation."""

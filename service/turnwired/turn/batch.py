@@ -13,6 +13,7 @@ from turnwired.domain.event import ToolCallExecuting, ToolCallFinished, ToolCall
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.tool import ToolRef
+from turnwired.turn import aftermath
 from turnwired.turn.effects import ResolveTool, RunTool
 from turnwired.turn.facts import ToolFinished, ToolProgress, ToolResolved
 from turnwired.turn.ids import Ids
@@ -120,6 +121,9 @@ class ToolBatch:
         if failure is None and fact.tool is not None:
             call.tool = fact.tool
             call.state = CallState.READY
+            if fact.repairs:
+                call.repairs = fact.repairs
+                out.emit(aftermath.repaired(call))
             return True
         reason = Reason.TOOL_NOT_FOUND if failure is None else failure.reason
         message = f"There is no tool {call.name[:64]!r}." if failure is None else failure.message
@@ -162,6 +166,8 @@ class ToolBatch:
             call_id=call.call_id,
             content=tuple(Part(self._ids.part(), part.content) for part in fact.result.content),
         )
+        if call.repairs:
+            result = aftermath.with_repairs(result, call, self._ids.part())
         self._settle(out, call, result, fact.duration_ns)
         return True
 

@@ -93,6 +93,15 @@ class ToolResolved:
     call_id: str
     tool: ToolRef | None
     failure: Failure | None = None
+    repairs: tuple[str, ...] = ()
+    """What was changed in the arguments before they matched the schema, one sentence each, without values."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultLate:
+    """A call that was given up, such as one that timed out, has ended after all. What it gave is not looked at."""
+
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +157,7 @@ Fact = (
     | ToolResolved
     | ToolProgress
     | ToolFinished
+    | ToolResultLate
     | CancelRequested
     | DeadlineReached
     | DriverFailed

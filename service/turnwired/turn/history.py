@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from turnwired.domain.message import (
     AttachmentRef,
     Blob,
     Data,
     Message,
+    OpaqueBlock,
     Part,
     ResourceLink,
     Role,
@@ -21,6 +23,7 @@ from turnwired.domain.message import (
     ToolResult,
 )
 from turnwired.domain.tool import ToolRef, ToolSource
+from turnwired.turn.aftermath import unread
 from turnwired.turn.ids import Ids
 
 VISIBLE = (Text, Blob, ResourceLink, Data, AttachmentRef)
@@ -52,6 +55,20 @@ def replayable(arguments_json: str) -> str:
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
+
+
+def _without_calls(parts: Iterable[Part], kept: set[str]) -> list[Part]:
+    """The parts without the other calls, and without the native items that belong to them and so stand behind them."""
+    found: list[Part] = []
+    leaving = False
+    for part in parts:
+        if isinstance(part.content, ToolCall):
+            leaving = part.content.call_id not in kept
+        elif not isinstance(part.content, OpaqueBlock):
+            leaving = False
+        if not leaving:
+            found.append(part)
+    return found
 
 
 class Transcript:
@@ -98,6 +115,28 @@ class Transcript:
         by_id = {result.call_id: result for result in results}
         parts = tuple(Part(self._ids.part(), by_id[call.call_id]) for call in calls)
         self._messages.append(Message(Role.TOOL, parts, self._ids.message(), self._run_id))
+
+    def leave_out_unread(self) -> None:
+        """Take the errors of the last turn, with their calls, out of what the session keeps: no model has read them.
+
+        For the end of a run by a failing tool. Calls that may have taken effect stay, each with its result; without
+        any, what was said stays. The log keeps everything.
+        """
+        turn = self._turn
+        if turn is None or len(self._messages) < 2 or self._messages[-2] is not turn:
+            return
+        answers = self._messages[-1]
+        kept = tuple(p for p in answers.parts if isinstance(p.content, ToolResult) and not unread(p.content))
+        if len(kept) == len(answers.parts):
+            return
+        del self._messages[-2:]
+        ids = {part.content.call_id for part in kept if isinstance(part.content, ToolResult)}
+        parts = _without_calls(turn.parts, ids) if ids else [p for p in turn.parts if isinstance(p.content, VISIBLE)]
+        self._turn = replace(turn, parts=tuple(parts)) if parts else None
+        if self._turn is not None:
+            self._messages.append(self._turn)
+        if kept:
+            self._messages.append(replace(answers, parts=kept))
 
     def add_correction(self, text: str) -> None:
         """Tell the model, as a user would, what is wrong with the turn. Unless it says more, that one is shown."""

@@ -24,6 +24,7 @@ from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
 from turnwired.turn import ending, retry, structured
+from turnwired.turn.aftermath import LateResults
 from turnwired.turn.answer import Answer
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.effects import Abandon, CallModel, Emitted, Settle, Step, Wait
@@ -43,6 +44,7 @@ from turnwired.turn.facts import (
     ToolFinished,
     ToolProgress,
     ToolResolved,
+    ToolResultLate,
 )
 from turnwired.turn.history import Transcript, call_part
 from turnwired.turn.ids import Ids
@@ -76,6 +78,7 @@ class TurnMachine:
         self._calls_settled = 0
         self._calls_counted = 0
         self._limit_reported = self._renewed = False
+        self._late = LateResults()
         self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
         self._usage_missed = False
@@ -113,6 +116,8 @@ class TurnMachine:
                 return self._retry_due(iteration, attempt, out)
             case ToolResolved() | ToolProgress() | ToolFinished():
                 return self._tool_fact(fact, out)
+            case ToolResultLate(call_id):
+                return self._late.take(call_id, out)
             case CancelRequested(failure):
                 self._stop(out, Ending(OutcomeKind.ABORTED, failure), FinishReason.ABORTED)
             case DeadlineReached(policy_path, limit, observed):
@@ -379,11 +384,12 @@ class TurnMachine:
         if culprit is None or self.setup.bounds.error_mode is not ToolErrorMode.ABORT:
             return False
         failure = culprit.result.failure if culprit.result is not None else None
-        self._stop(out, ending.tool_failed(culprit.name, failure), FinishReason.ABORTED)
+        self._stop(out, ending.tool_failed(culprit.name, failure), FinishReason.ABORTED, unread=True)
         return True
 
     def _advance_tools(self, out: Out, batch: ToolBatch) -> None:
         batch.start(out)
+        self._late.began(batch.executing)
         if not batch.done:
             return
         self._transcript.add_results(batch.results())
@@ -400,8 +406,11 @@ class TurnMachine:
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
-    def _stop(self, out: Out, end: Ending, reason: FinishReason) -> None:
-        """End the run now, from whatever state: close what is open, give up what runs, settle."""
+    def _stop(self, out: Out, end: Ending, reason: FinishReason, *, unread: bool = False) -> None:
+        """End the run now, from whatever state: close what is open, give up what runs, settle.
+
+        ``unread``: the session keeps no errors of this turn that no model has read.
+        """
         end = self._located(end)
         executing = self.executing
         model_busy = self.state in {TurnState.CALLING_MODEL, TurnState.WAITING_TO_RETRY}
@@ -415,6 +424,8 @@ class TurnMachine:
         if self._batch is not None:
             self._batch.interrupt(out)
             self._transcript.add_results(self._batch.results())
+            if unread:
+                self._transcript.leave_out_unread()
         if model_busy or executing:
             out.do(Abandon(model_busy, executing))
         self._settle(out, end)

@@ -29,7 +29,7 @@ class Call:
 
     ``complete``: the arguments ended well; ``arguments`` is empty before. ``damaged``: fragments were lost or cannot be
     told apart, so that it must not run. ``call_id`` is empty until the call is announced, which takes a name.
-    ``waiting`` are native items that came before.
+    ``waiting`` are native items that came before. ``repairs`` says what was changed in the arguments before it ran.
     """
 
     __slots__ = (
@@ -42,6 +42,7 @@ class Call:
         "fragments",
         "name",
         "provider_call_id",
+        "repairs",
         "result",
         "sent",
         "state",
@@ -62,6 +63,7 @@ class Call:
         self.arguments = ""
         self.state = CallState.STREAMED
         self.result: ToolResult | None = None
+        self.repairs: tuple[str, ...] = ()
         self.attached = 0
         self.waiting: list[NativeItem] = []
 

@@ -35,6 +35,7 @@ from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
+from turnwired.turn.aftermath import ended_by_tool
 from turnwired.turn.batch import settled_result
 from turnwired.turn.effects import Emitted
 from turnwired.turn.ending import UNFINISHED, Ending
@@ -107,6 +108,7 @@ class _Replay:
         self._costs: list[Cost | None] = []
         self._started = False
         self._settled = False
+        self._unread = False
         self._provider = ""
 
     def add(self, logged: LoggedEvent) -> None:
@@ -133,6 +135,7 @@ class _Replay:
                 self._iterations[-1].correction = correction(message)
             case RunFinished():
                 self._settled = True
+                self._unread = ended_by_tool(event.outcome)
             case _:
                 self._add_call_event(event)
 
@@ -232,6 +235,8 @@ class _Replay:
             transcript.add_results(results)
             if iteration.correction:
                 transcript.add_correction(iteration.correction)
+        if self._unread:
+            transcript.leave_out_unread()
         return transcript
 
     def _finished(self, failure: Failure, message: Message | None) -> RunFinished:

@@ -19,6 +19,7 @@ from turnwired.turn.facts import (
     ToolFinished,
     ToolProgress,
     ToolResolved,
+    ToolResultLate,
 )
 
 
@@ -39,9 +40,9 @@ _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
 
 ACCEPTED: Mapping[TurnState, frozenset[type]] = {
     TurnState.READY: _STOPS | {Begin, PreparationFailed},
-    TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed},
-    TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue},
-    TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished},
+    TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed, ToolResultLate},
+    TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate},
+    TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished, ToolResultLate},
     TurnState.SETTLED: frozenset(),
 }
 """The facts that mean something in each state. Any other is late or stray: ignored and counted."""

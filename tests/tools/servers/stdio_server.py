@@ -1,7 +1,8 @@
 """An MCP server over stdio that misbehaves on demand. Needs nothing but the standard library.
 
 Options: ``modern`` or ``legacy`` (its era), ``mute``, ``silent-probe``, ``banner``, ``stderr-flood``, ``ignore-eof``,
-``ignore-term``, ``grandchild``, ``refuse-list``, ``endless-list``, ``exit=CODE``, ``pages=JSON``, ``ledger=PATH``.
+``ignore-term``, ``grandchild``, ``refuse-list``, ``endless-list``, ``exit=CODE``, ``pages=JSON``,
+``lists=JSON``, ``ledger=PATH``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ OPTIONS = {name: value for name, _, value in (item.partition("=") for item in sy
 MODERN = "modern" in OPTIONS
 OBJECT = {"type": "object"}
 NOTIFICATIONS: list[dict[str, Any]] = []
+LISTED: list[int] = []
 LOCK = threading.Lock()
 
 
@@ -118,6 +120,10 @@ def list_tools(request: dict[str, Any]) -> None:
         write({"id": request["id"], "error": {"code": -32603, "message": "the list is broken"}})
         return
     pages: list[list[Any]] = json.loads(OPTIONS["pages"]) if "pages" in OPTIONS else [TOOLS]
+    if "lists" in OPTIONS:  # a list for each time it is asked, the last one from then on
+        lists: list[list[Any]] = json.loads(OPTIONS["lists"])
+        pages = [lists[min(len(LISTED), len(lists) - 1)]]
+        LISTED.append(request["id"])
     index = int(cursor or 0)
     page: dict[str, Any] = {"tools": pages[index % len(pages)]}
     if index + 1 < len(pages) or "endless-list" in OPTIONS:

@@ -18,7 +18,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ClauseElement
 
 from turnwired.domain.run import RunState
-from turnwired.store import statements
+from turnwired.store import session_statements, statements
 from turnwired.store.port import RunFilter
 from turnwired.store.statements import Rows
 
@@ -90,6 +90,10 @@ ADD_SESSIONS = RowsSql(statements.ADD_SESSIONS)
 ADD_RUNS = RowsSql(statements.ADD_RUNS)
 ADD_KEYS = RowsSql(statements.ADD_KEYS)
 ADD_LABELS = RowsSql(statements.ADD_LABELS)
+
+TOUCH = RowsSql(session_statements.TOUCH)
+TOUCH_SETTLED = RowsSql(session_statements.TOUCH_SETTLED)
+ADD_DELIVERIES = RowsSql(session_statements.ADD_DELIVERIES)
 
 GET_RUN = NamedSql(statements.GET_RUN)
 GET_ROW = NamedSql(statements.GET_ROW)

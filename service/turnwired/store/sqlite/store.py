@@ -16,17 +16,31 @@ from turnwired.store.port import (
     NewRun,
     RunCreated,
     RunFilter,
+    SessionFilter,
     Settlement,
+    StoredAgent,
     StoredMessage,
     StoredRun,
+    StoredSession,
 )
 from turnwired.store.rules import check_row
-from turnwired.store.sqlite import reader
+from turnwired.store.sqlite import reader, sessions
 from turnwired.store.sqlite.connection import ProcessLock, connect, prepare_file, unusable
 from turnwired.store.sqlite.reader import Read, Reader
 from turnwired.store.sqlite.sql import MAX_ROWS
 from turnwired.store.sqlite.worker import WAIT_SECONDS, Worker
-from turnwired.store.sqlite.writer import Append, Create, Ping, TakeOver, TakeOverOne, Work, Writer
+from turnwired.store.sqlite.writer import (
+    Append,
+    Create,
+    DeleteSession,
+    Delivered,
+    Ping,
+    PutAgent,
+    TakeOver,
+    TakeOverOne,
+    Work,
+    Writer,
+)
 
 CLOSE_SECONDS = 10.0
 READERS = 2
@@ -113,6 +127,50 @@ class SqliteStore:
         """See the port."""
         read = reader.load_messages(tenant, session_id)
         return cast(Sequence[StoredMessage], await self._reader.do(read, 0))
+
+    async def get_session(self, tenant: str, session_id: str) -> StoredSession | None:
+        """See the port."""
+        return cast("StoredSession | None", await self._reader.do(sessions.get_session(tenant, session_id), 0))
+
+    async def list_sessions(
+        self, query: SessionFilter, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredSession], str]:
+        """See the port."""
+        read = sessions.list_sessions(query, page_size, page_token)
+        return cast("tuple[Sequence[StoredSession], str]", await self._reader.do(read, 0))
+
+    async def list_messages(
+        self, tenant: str, session_id: str, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredMessage], str]:
+        """See the port."""
+        read = sessions.list_messages(tenant, session_id, page_size, page_token)
+        return cast("tuple[Sequence[StoredMessage], str]", await self._reader.do(read, 0))
+
+    async def delete_session(self, tenant: str, session_id: str) -> None:
+        """See the port."""
+        await self._writer.do(DeleteSession(tenant, session_id), 0)
+
+    async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
+        """See the port."""
+        read = sessions.pending_deliveries(hook, limit)
+        return cast("Sequence[tuple[str, str]]", await self._reader.do(read, 0))
+
+    async def delivered(self, hook: str, run_id: str) -> None:
+        """See the port."""
+        await self._writer.do(Delivered(hook, run_id), 0)
+
+    async def put_agent(self, agent: StoredAgent) -> bool:
+        """See the port."""
+        return cast(bool, await self._writer.do(PutAgent(agent), len(agent.body)))
+
+    async def get_agent(self, tenant: str, agent_id: str, revision: int | None = None) -> StoredAgent | None:
+        """See the port."""
+        read = sessions.get_agent(tenant, agent_id, revision)
+        return cast("StoredAgent | None", await self._reader.do(read, 0))
+
+    async def newest_agents(self) -> Sequence[StoredAgent]:
+        """See the port."""
+        return cast(Sequence[StoredAgent], await self._reader.do(sessions.newest_agents, 0))
 
     async def take_over_unfinished(self) -> Sequence[StoredRun]:
         """See the port."""

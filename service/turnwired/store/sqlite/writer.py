@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnwired.domain.errors import RequestError, StoreError, StoreUnavailable
-from turnwired.store.port import LogRow, NewRun, RunCreated, Settlement, StoredRun
+from turnwired.store.port import LogRow, NewRun, RunCreated, Settlement, StoredAgent, StoredRun
 from turnwired.store.rules import LogState, explain, request_id_reused, session_busy
-from turnwired.store.sqlite import sql
+from turnwired.store.sqlite import sessions, sql
 from turnwired.store.sqlite.connection import concerns_one, unavailable
 from turnwired.store.sqlite.records import (
     log_values,
@@ -58,11 +58,34 @@ class TakeOverOne:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteSession:
+    """Delete a session and all of it, unless a run of it is active."""
+
+    tenant: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutAgent:
+    """Store a revision of an agent, unless it is there."""
+
+    agent: StoredAgent
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A hook was told of a run."""
+
+    hook: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """Write something, for the sake of knowing that it works."""
 
 
-Work = Append | Create | TakeOver | TakeOverOne | Ping
+Work = Append | Create | TakeOver | TakeOverOne | DeleteSession | PutAgent | Delivered | Ping
 WriteJob = Job[Work]
 
 
@@ -106,7 +129,7 @@ class Writer:
                     change.appends.append((job, work))
                 case Create() as work:
                     change.creates.append((job, work))
-                case TakeOver() | TakeOverOne() | Ping():
+                case TakeOver() | TakeOverOne() | DeleteSession() | PutAgent() | Delivered() | Ping():
                     alone.append(job)
         self._commit(change)
         for job in alone:
@@ -184,6 +207,9 @@ class Writer:
         sql.SETTLE.run(self._connection, [(run_id, end.settle_time_ns, end.summary) for run_id, end in ends])
         messages = [values for run_id, end in ends for values in message_values(run_id, end.messages)]
         sql.ADD_MESSAGES.run(self._connection, messages)
+        sql.TOUCH_SETTLED.run(self._connection, [(run_id, end.settle_time_ns) for run_id, end in ends])
+        told = [(hook, run_id, end.settle_time_ns) for run_id, end in ends for hook in end.hooks]
+        sql.ADD_DELIVERIES.run(self._connection, told)
 
     def _set_refusal(self, job: WriteJob, append: Append) -> None:
         try:
@@ -212,6 +238,12 @@ class Writer:
                     case TakeOverOne(run_id):
                         raised = sql.RAISE_EPOCH.run(self._connection, run_id=run_id).rowcount
                         job.result = _get_run(self._connection, run_id) if raised else None
+                    case DeleteSession(tenant, session_id):
+                        job.error = sessions.delete(self._connection, tenant, session_id)
+                    case PutAgent(agent):
+                        job.result = sessions.put_agent(self._connection, agent)
+                    case Delivered(hook, run_id):
+                        sessions.delivered(self._connection, hook, run_id)
                     case _:
                         self._ping()
         except sqlite3.Error as error:
@@ -312,10 +344,9 @@ def _active_runs(connection: sqlite3.Connection, news: Sequence[NewRun]) -> dict
 
 
 def _insert(connection: sqlite3.Connection, news: Sequence[NewRun]) -> None:
-    sql.ADD_SESSIONS.run(
-        connection,
-        [(new.caller.tenant, new.session_id, new.create_time_ns) for new in news if new.session_id is not None],
-    )
+    used = [(new.caller.tenant, new.session_id, new.create_time_ns) for new in news if new.session_id is not None]
+    sql.ADD_SESSIONS.run(connection, used)
+    sql.TOUCH.run(connection, used)
     sql.ADD_RUNS.run(connection, [run_values(new) for new in news])
     sql.ADD_KEYS.run(
         connection,

@@ -151,6 +151,19 @@ class Connection:
         elif self.failure is not None:
             self.failure = self._unavailable(_ended_words(link))  # by now its exit code is known
 
+    async def relist(self, within: float) -> Listing | None:
+        """Ask the server for its tools again, over the link that is up; None when it does not say in that time."""
+        link = self._link
+        if link is None:
+            return None
+        with anyio.move_on_after(within):
+            try:
+                await self._discover(link)
+            except ToolError:
+                return None
+            return self.listing
+        return None
+
     async def _discover(self, link: Link) -> None:
         """List the tools. A server that lists the same as before keeps the same listing object."""
         listing = await link.list_tools()

@@ -87,6 +87,8 @@ def block_of(block: object) -> Content:
                 return Blob(media_type, decoded)
         case {"type": "resource_link", "uri": str(uri)}:
             return ResourceLink(uri, _string(fields.get("name")), _string(fields.get("mimeType")))
+        case {"type": "resource", "resource": {"uri": str(uri)}} if uri.startswith("ui://"):
+            return OpaqueBlock("mcp/ui", json_of(block))  # an interface, for whoever can show it
         case {"type": "resource", "resource": {"text": str(text)}}:
             return Text(text)
         case {"type": "resource", "resource": {"blob": str(data), **rest}}:

@@ -23,6 +23,9 @@ from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.result import redact
 
 _MAX_DISCOVER_TIMEOUT: Final = 10.0
+_INVALID_PARAMS: Final = -32602  # of JSON-RPC; MCP's answer to an unknown tool
+_RELIST_SECONDS: Final = 5.0
+_NAMES_SHOWN: Final = 40
 
 
 class StdioOpener:
@@ -117,6 +120,8 @@ class McpToolset:
                     return output_of(result)
                 case Refused(code, message):
                     self._connection.proved()
+                    if code == _INVALID_PARAMS and (gone := await self._gone(invocation.native_name)) is not None:
+                        return gone
                     return self._refused(code, message)
                 case Lost():
                     raise ToolError(self._lost(answer))
@@ -139,6 +144,18 @@ class McpToolset:
             return False
         hints = [tool.annotations for tool in listing.tools if tool.ref.native_name == name]
         return any(hint.idempotent or hint.read_only for hint in hints)
+
+    async def _gone(self, name: str) -> ToolOutput | None:
+        """What to say when the server no longer has the tool: an unknown name is a hint that our list is old."""
+        listing = await self._connection.relist(_RELIST_SECONDS)
+        if listing is None or any(tool.ref.native_name == name for tool in listing.tools):
+            return None
+        names = [tool.ref.native_name for tool in listing.tools]
+        shown = ", ".join(names[:_NAMES_SHOWN]) + (" and more" if len(names) > _NAMES_SHOWN else "")
+        words = f"The server no longer has the tool {name}. Do not call it again."
+        words += f" From the next turn on its tools are: {shown}." if names else " It has no tools now."
+        failure = self._failure(Reason.TOOL_NOT_FOUND, f"no longer has the tool {name!r}", str(_INVALID_PARAMS))
+        return ToolOutput((Part("", Text(words)),), is_error=True, failure=failure)
 
     def _refused(self, code: int, message: str) -> ToolOutput:
         failure = self._failure(Reason.TOOL_FAILED, f"the server answered with error {code}", str(code))
