@@ -176,7 +176,7 @@ MUTANTS = (
         "    if answer.refused or answer.has_output",
     ),
     # --- native parts, files, usage
-    Mutant("native items go to the end", "answer", "self._entries.index(owner) + owner.attached", "len(self._entries)"),
+    Mutant("native items go to the end", "answer", "self._place_of(owner) + owner.attached", "len(self._entries)"),
     Mutant("a native item ends the part that grows", "answer", "owner.waiting.append(item)", "self._place(item, None)"),
     Mutant("what waits for a part is lost", "answer", "for item in part.waiting:", "for item in ():"),
     Mutant("what waits for a call is lost", "answer", "for waiting in call.waiting:", "for waiting in ():"),
@@ -322,6 +322,7 @@ EXAMPLE_FILES = (
     "test_structured.py",
     "test_completion.py",
     "test_admission.py",
+    "test_aftermath.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
 NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"

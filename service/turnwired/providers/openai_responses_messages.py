@@ -208,7 +208,6 @@ class _Assistant:
         kind, value_json = block.kind, block.value_json
         if kind == CITATIONS:
             return
-        item = given_back(part, block, dict)
         if kind == ENVELOPE:
             self._end_message(_object(value_json))
             return
@@ -220,7 +219,7 @@ class _Assistant:
             else:
                 self._paired = False
         elif kind not in CLIENT_ITEMS or _object(value_json).get("call_id") in answered:
-            self._add(item)
+            self._add(given_back(part, block, dict))
         else:  # nobody answered it, and the reasoning before it belongs to it
             self._reasoning.clear()
             self._paired = False

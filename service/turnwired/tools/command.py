@@ -58,7 +58,7 @@ async def run_command(
     if env is None:
         env = {name: os.environ[name] for name in SAFE_ENVIRONMENT if name in os.environ}
     # Not the loop's own way to start children: that forks, which runs handlers of libraries that need not be sound
-    # beside their threads (docs/design/0012).
+    # beside their threads (docs/design/0011).
     process = subprocess.Popen(  # noqa: S603, ASYNC220  a millisecond
         list(command),
         stdin=subprocess.PIPE,
