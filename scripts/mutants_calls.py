@@ -4,7 +4,6 @@ from __future__ import annotations
 
 CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     # --- the pass that completes a run
-    ("completion: a second pass", "completion", "if self.end is not None or not completed", "if not completed"),
     ("completion: a pass without a result", "completion", " or not completed or", " or"),
     (
         "completion: any end is completed",

@@ -21,7 +21,7 @@ from turn.machinekit import (
 
 from turnwired.domain.event import IterationStarted, ToolCallExecuting, ToolCallFinished
 from turnwired.domain.failure import FailurePhase, Reason
-from turnwired.domain.generation import FinishReason, MediaProduced, ModelItem, RefusalChunk, TextChunk
+from turnwired.domain.generation import FinishReason, MediaProduced, ModelItem, NativeItem, RefusalChunk, TextChunk
 from turnwired.domain.message import Role, Text, ToolResult, ToolResultStatus
 from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice, OutcomeKind
@@ -140,6 +140,15 @@ def test_a_run_that_is_stopped_while_its_tool_runs_is_not_completed() -> None:
     looks_something_up(run)
     run.feed(CancelRequested(CANCELLED))
     assert run.outcome.kind is OutcomeKind.ABORTED
+    assert SYNTHESIS not in kinds(run)
+
+
+@pytest.mark.requirement("COMPLETE-2")
+def test_a_turn_that_the_provider_paused_at_the_bound_is_not_answered_behind_its_back() -> None:
+    run = driven(max_steps=2)
+    looks_something_up(run)
+    run.answers(NativeItem(0, "search", "{}"), stop(FinishReason.PAUSE))
+    assert run.outcome.kind is OutcomeKind.MAX_STEPS
     assert SYNTHESIS not in kinds(run)
 
 
@@ -315,6 +324,7 @@ def test_a_hook_sees_the_run_and_says_whether_and_how_it_is_completed(instructio
     (asked,) = run.every(AskHook)
     assert (asked.name, asked.outcome) == ("careful", OutcomeKind.TOOL_ONLY)
     assert [message.role for message in asked.messages] == [Role.ASSISTANT, Role.TOOL]
+    assert run.feed(CompletionDecided(1, "of another iteration")).effects == ()
     run.feed(CompletionDecided(2, instruction))
     if instruction is None:
         assert run.outcome.kind is OutcomeKind.TOOL_ONLY
