@@ -16,7 +16,7 @@ WORKERS ?= 2
 # What `make run` asks: make run PROMPT="What time is it in Paris?"
 PROMPT ?= What time is it in Tokyo?
 
-.PHONY: help run test lint format types layers contract generate bench clean environment-run environment-dev buf model lock
+.PHONY: help run test lint format types layers mutants contract generate bench clean environment-run environment-dev buf model lock
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18
@@ -43,6 +43,9 @@ types: environment-dev ## mypy strict and pyright over service, clients, tests a
 
 layers: environment-dev ## The arrows between packages (end of pyproject.toml), by import-linter
 	@$(VENV)/bin/lint-imports --no-cache
+
+mutants: environment-dev ## Seed faults in the turn machine; its tests must notice each
+	@$(PY) scripts/mutants.py
 
 contract: buf ## buf lint, format and breaking over proto/
 	@scripts/buf/buf lint proto

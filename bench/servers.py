@@ -109,6 +109,7 @@ list_prices = false
 instructions = ["{SYSTEM}"]
 [policy.loop]
 max_steps = 100
+repeated_call_threshold = 0
 [tools]
 python = ["bench_tools:noop", "bench_tools:sleep50"]
 entry_points = false

@@ -57,6 +57,7 @@ list_prices = false
 instructions = ["You are a helpful assistant."]
 [policy.loop]
 max_steps = 100
+repeated_call_threshold = 0
 [tools]
 python = ["bench_tools:noop", "bench_tools:sleep50"]
 [mcp_servers.bench]

@@ -197,7 +197,7 @@ async def test_a_second_server_on_the_same_database_names_the_first(world: World
         (b"[server]\nlisen = 'x'\n", "server.lisen: unknown key; did you mean listen?"),
         (b"[policy]\nloop.max_steps = 0\n", "policy.loop.max_steps: 0 is out of range"),
         (b"[providers.a]\nprofile = 'nosuch'\nmodels = ['m']\n", "there is no provider profile 'nosuch'"),
-        (b"[providers.a]\napi_key = 'sk-e2e-secret-4711'\n", "a secret does not belong in the configuration"),
+        (b"[providers.groq]\napi_key = 'sk-e2e-secret-4711'\n", "a secret does not belong in the configuration"),
         (b"[mcp_servers.x]\nargs = []\n", "mcp_servers.x.command"),
         (b"[tools]\npython = ['nosuch_module:f']\n", "nosuch_module"),
         (b"[store]\npath = '/proc/nowhere/runs.db'\n", "cannot be opened"),

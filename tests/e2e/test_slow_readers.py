@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 READERS = 32
 PIECE = "x" * 1024
 PIECES, ITERATIONS = 256, 20  # 5 MiB of deltas and as much again in finished parts: 320 MiB if kept for each reader
-MORE = "[policy]\nloop.max_steps = 30\n"
+MORE = "[policy]\nloop.max_steps = 30\nloop.repeated_call_threshold = 0\n"
 
 
 def talkative(request: Request) -> Sequence[Step]:

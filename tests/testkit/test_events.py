@@ -38,7 +38,7 @@ TOLD = """
     call 3 started: nothing (no such tool)
     call 3 arguments: {}
     iteration 1 finished: TOOL_CALLS
-    call 3 finished: ERROR (TOOL/TOOL_NOT_FOUND)
+    call 3 finished: ERROR (ROUTING/TOOL_NOT_FOUND)
     call 1 executing
     call 2 executing
     call 1 finished: OK

@@ -40,7 +40,7 @@ def test_an_option_that_a_sign_in_does_not_know_is_refused(
 @pytest.mark.parametrize("row", [{"key_env": "KEY"}, {"key_file": "/run/key"}])
 def test_a_key_beside_a_sign_in_is_refused_and_one_instead_of_it_is_taken(row: dict[str, Any]) -> None:
     (field_name,) = row
-    with pytest.raises(ConfigError, match=rf'providers.mine.{field_name}: .*sign_in = "key"'):
+    with pytest.raises(ConfigError, match=rf'providers.mine.api_{field_name}: .*sign_in = "key"'):
         with_overrides(shipped(), {"mine": {"extends": "foundry", **row}})
     taken = with_overrides(shipped(), {"mine": {"extends": "foundry", "sign_in": "key", **row}})["mine"]
     assert taken.sign_in is SignIn.KEY
