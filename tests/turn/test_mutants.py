@@ -11,7 +11,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "mutants.py"
 EVERY = 6
 SECONDS = 900
-"""Each sixth fault here takes under a minute on two idle cores, minutes on busy ones; `make mutants` judges them all."""
+"""Each sixth fault takes under a minute on two idle cores, minutes on busy ones; `make mutants` judges them all."""
 
 
 @pytest.mark.requirement("TURN-28")
