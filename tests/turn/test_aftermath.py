@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from turn.machinekit import Driven, a_call, assert_well_formed, bounds_with, failure, ok, setup_with, stop
+from turn.machinekit import Driven, a_call, assert_well_formed, bounds_with, failure, ok, ref, setup_with, stop
 
+from turnwired.domain.event import ToolCallFinished
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason, ModelItem, NativeItem, TextChunk
 from turnwired.domain.message import OpaqueBlock, Text, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
-from turnwired.turn.facts import ToolResultLate
+from turnwired.turn.effects import ResolveTool
+from turnwired.turn.facts import ToolResolved, ToolResultLate
 
 ABORTING = setup_with(bounds_with(error_mode=ToolErrorMode.ABORT))
 
@@ -24,6 +26,22 @@ def two_calls(*more: ModelItem) -> Driven:
     driven.answers(TextChunk(0, "Let me see."), *a_call(1), *more, *a_call(2, "write"), stop(FinishReason.TOOL_CALLS))
     driven.resolves()
     return driven
+
+
+@pytest.mark.requirement("TOOLX-3")
+def test_a_repair_is_a_notice_and_the_last_word_of_the_result() -> None:
+    driven = Driven()
+    driven.answers(*a_call(0), stop(FinishReason.TOOL_CALLS))
+    (asked,) = driven.every(ResolveTool)
+    driven.feed(ToolResolved(asked.call_id, ref("look"), None, ("n: a text became a number",)))
+    (call_id,) = driven.machine.executing
+    driven.finishes(call_id, ok(call_id))
+    (notice,) = driven.events(Notice)
+    assert (notice.reason, notice.metadata["call_id"]) == (Reason.TOOL_ARGUMENTS_REPAIRED, call_id)
+    (finished,) = driven.events(ToolCallFinished)
+    last = finished.result.content[-1].content
+    assert isinstance(last, Text)
+    assert "n: a text became a number" in last.text
 
 
 @pytest.mark.requirement("TOOLX-4")
