@@ -23,11 +23,11 @@ from turnwired.domain.generation import (
 from turnwired.providers.anthropic_messages_blocks import Block
 from turnwired.providers.anthropic_messages_fields import CUT, FINISH, Counts, block_text, content_texts, error_of
 from turnwired.providers.batch import BatchBuilder, PartKind, has_content
+from turnwired.providers.body import MAX_BODY_BYTES, AnswerBody
 from turnwired.providers.errors import WireError, protocol_error, provider_failure
 from turnwired.providers.openai_chat_fields import loads
-from turnwired.providers.sse import Event, SSESplitter
+from turnwired.providers.sse import Event
 
-MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_OPEN_BLOCKS = 1024
 _GROWS = {"text": PartKind.TEXT, "thinking": PartKind.REASONING, "tool_use": PartKind.ARGUMENTS}
 # Blocks in which the model works and says nothing for a while.
@@ -80,8 +80,6 @@ class MessagesParser:
         "_identity",
         "_local_calls",
         "_quiet",
-        "_sse",
-        "_started",
         "_status",
         "broken",
         "content",
@@ -95,9 +93,7 @@ class MessagesParser:
         self._batch = BatchBuilder()
         self._blocks: dict[int, Block] = {}
         self._counts = Counts()
-        self._sse = SSESplitter()
-        self._body: bytearray | None = bytearray() if status >= 400 else None
-        self._started = status >= 400
+        self._body = AnswerBody(status)
         self._identity: str | None = None
         self._began = False
         self._finish: str | None = None
@@ -134,10 +130,11 @@ class MessagesParser:
         if self.ended:
             return []
         try:
-            if self._body is not None:
-                self._whole(bytes(self._body))
+            rest = self._body.end()
+            if isinstance(rest, bytes):
+                self._whole(rest)
             else:
-                self._events(self._sse.flush(), at_end=True)
+                self._events(rest, at_end=True)
             if not self.ended:
                 self._end()
         except ProviderError as error:
@@ -145,21 +142,8 @@ class MessagesParser:
         return self._batch.take()
 
     def _feed(self, data: bytes) -> None:
-        if not self._started:
-            # The content type does not tell: some servers send none, or the wrong one.
-            data = data.lstrip()
-            if not data:
-                return
-            self._started = True
-            if data[:1] in (b"{", b"[", b"<"):
-                self._body = bytearray()
         try:
-            if self._body is None:
-                self._events(self._sse.feed(data))
-            elif len(self._body) + len(data) > MAX_BODY_BYTES:
-                raise protocol_error(f"The provider sent a body of more than {MAX_BODY_BYTES} bytes.")
-            else:
-                self._body += data
+            self._events(self._body.feed(data))
         except ProviderError as error:
             self._break(error)
 

@@ -20,6 +20,7 @@ from turnwired.domain.generation import (
     ResponseIdentified,
 )
 from turnwired.providers.batch import BatchBuilder, PartKind, has_content
+from turnwired.providers.body import AnswerBody
 from turnwired.providers.errors import WireError, protocol_error, provider_failure
 from turnwired.providers.openai_chat_calls import CallTracker
 from turnwired.providers.openai_chat_fields import (
@@ -37,9 +38,8 @@ from turnwired.providers.openai_chat_media import image_of
 from turnwired.providers.openai_chat_native import KeptNatives
 from turnwired.providers.openai_chat_usual import UsualChunk, usual_decoders
 from turnwired.providers.profiles import UsageArrival
-from turnwired.providers.sse import Event, SSESplitter
+from turnwired.providers.sse import Event
 
-MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_IMAGES = 256
 _FINISH = {
     "stop": FinishReason.STOP,
@@ -75,8 +75,6 @@ class ChatParser:
         "_images",
         "_natives",
         "_refused",
-        "_sse",
-        "_started",
         "_status",
         "_usage_after_finish",
         "_usage_seen",
@@ -96,9 +94,7 @@ class ChatParser:
         self._decode, self._decode_later = usual_decoders(form.reasoning_fields)
         self._batch = BatchBuilder()
         self._calls = CallTracker(self._batch)
-        self._sse = SSESplitter()
-        self._body: bytearray | None = bytearray() if status >= 400 else None
-        self._started = status >= 400
+        self._body = AnswerBody(status)
         self._natives = KeptNatives()
         self._images: set[int] = set()
         self._identified = False
@@ -136,21 +132,8 @@ class ChatParser:
         return items
 
     def _feed(self, data: bytes) -> None:
-        if not self._started:
-            # The content type does not tell: some servers send none, or the wrong one.
-            data = data.lstrip()
-            if not data:
-                return
-            self._started = True
-            if data[:1] in (b"{", b"[", b"<"):
-                self._body = bytearray()
         try:
-            if self._body is None:
-                self._events(self._sse.feed(data))
-            elif len(self._body) + len(data) > MAX_BODY_BYTES:
-                raise protocol_error(f"The provider sent a body of more than {MAX_BODY_BYTES} bytes.")
-            else:
-                self._body += data
+            self._events(self._body.feed(data))
         except ProviderError as error:
             self._break(error)
         except RecursionError:
@@ -161,10 +144,11 @@ class ChatParser:
         if self.ended:
             return []
         try:
-            if self._body is not None:
-                self._whole(bytes(self._body))
+            rest = self._body.end()
+            if isinstance(rest, bytes):
+                self._whole(rest)
             else:
-                self._events(self._sse.flush(), at_end=True)
+                self._events(rest, at_end=True)
             if not self.ended:
                 self._end()
         except ProviderError as error:
@@ -278,7 +262,7 @@ class ChatParser:
 
     def _choice(self, choice: dict[str, Any]) -> None:
         # Perplexity sends both in streams and in whole bodies; only the one that belongs there is filled.
-        first, second = ("delta", "message") if self._body is None else ("message", "delta")
+        first, second = ("message", "delta") if self._body.whole else ("delta", "message")
         delta = choice.get(first) or choice.get(second)
         if isinstance(delta, dict):
             self._delta(delta)
@@ -292,7 +276,7 @@ class ChatParser:
         details = delta.get("reasoning_details")
         if isinstance(details, list) and details:
             self._held = True
-            self._natives.details(details, whole=self._body is not None)
+            self._natives.details(details, whole=self._body.whole)
         self._content(delta.get("content"))
         images = delta.get("images")
         if isinstance(images, list):

@@ -15,13 +15,13 @@ from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason, GenerationStopped, ModelItem, ResponseIdentified
 from turnwired.providers.batch import BatchBuilder, has_content
+from turnwired.providers.body import AnswerBody
 from turnwired.providers.errors import WireError, protocol_error, provider_failure
 from turnwired.providers.openai_chat_fields import is_error, loads, wire_error
 from turnwired.providers.openai_responses_fields import dict_of, incomplete_reason, list_of, text_of, usage_of
 from turnwired.providers.openai_responses_items import Channel, ItemTracker, Place, words_of
-from turnwired.providers.sse import Event, SSESplitter
+from turnwired.providers.sse import Event
 
-MAX_BODY_BYTES = 32 * 1024 * 1024
 _DELTAS = {
     "response.output_text.delta": Channel.TEXT,
     "response.refusal.delta": Channel.REFUSAL,
@@ -95,8 +95,6 @@ class ResponsesParser:
         "_key",
         "_place",
         "_progress",
-        "_sse",
-        "_started",
         "_status",
         "broken",
         "content",
@@ -110,9 +108,7 @@ class ResponsesParser:
         self._status = status
         self._batch = BatchBuilder()
         self._items = ItemTracker(self._batch)
-        self._sse = SSESplitter()
-        self._body: bytearray | None = bytearray() if status >= 400 else None
-        self._started = status >= 400
+        self._body = AnswerBody(status)
         self._identified = False
         self._progress = False
         self._key: tuple[str, int, int, int] | None = None
@@ -138,21 +134,8 @@ class ResponsesParser:
         return items
 
     def _feed(self, data: bytes) -> None:
-        if not self._started:
-            # The content type does not tell: some servers send none, or the wrong one.
-            data = data.lstrip()
-            if not data:
-                return
-            self._started = True
-            if data[:1] in (b"{", b"[", b"<"):
-                self._body = bytearray()
         try:
-            if self._body is None:
-                self._events(self._sse.feed(data))
-            elif len(self._body) + len(data) > MAX_BODY_BYTES:
-                raise protocol_error(f"The provider sent a body of more than {MAX_BODY_BYTES} bytes.")
-            else:
-                self._body += data
+            self._events(self._body.feed(data))
         except ProviderError as error:
             self._break(error)
 
@@ -161,10 +144,11 @@ class ResponsesParser:
         if self.ended:
             return []
         try:
-            if self._body is not None:
-                self._whole(bytes(self._body))
+            rest = self._body.end()
+            if isinstance(rest, bytes):
+                self._whole(rest)
             else:
-                self._events(self._sse.flush(), at_end=True)
+                self._events(rest, at_end=True)
         except ProviderError as error:
             self._break(error)
         if not self.ended:
