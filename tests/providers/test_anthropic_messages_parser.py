@@ -284,6 +284,7 @@ def test_a_block_nested_as_deep_as_can_be_read_is_kept_or_refused(depth: int) ->
 @pytest.mark.requirement("MSG-3")
 def test_what_is_held_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anthropic_messages_parser, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr("turnwired.providers.body.MAX_BODY_BYTES", 1000)
     endless = [delta(0, type="compaction_delta", content="x" * 50)] * 30
     for first in (block(0, type="compaction", content=None), block(0, type="text", text="t")):
         folded = answer_of(MessagesParser(), reads(stream([START, first, *endless]), 64)).folded

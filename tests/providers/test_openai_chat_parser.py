@@ -202,7 +202,7 @@ def test_deep_nesting_is_no_crash(opening: bytes) -> None:
 
 @pytest.mark.requirement("WIRE-3")
 def test_a_plain_body_beyond_the_limit_is_a_protocol_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwired.providers.openai_chat_parser.MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr("turnwired.providers.body.MAX_BODY_BYTES", 1000)
     parser = ChatParser()
     for _ in range(20):
         parser.feed(b'{"a":"' + b"x" * 100)
