@@ -52,13 +52,21 @@ class Seen:
 
     events: list[event_pb2.RunEvent] = field(default_factory=list[event_pb2.RunEvent])
     run_id: str = ""
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def id(self) -> str:
+        """The run's id as soon as it is told: a tool may act before its reader hears of the run."""
+        async with asyncio.timeout(SECONDS):
+            await self.begun.wait()
+        return self.run_id
 
     async def take(self, frame: turn_service_pb2.RunTurnResponse | turn_service_pb2.WatchRunResponse) -> None:
         """Keep a frame."""
         for event in frame.events:
             if event.HasField("run_started"):
                 self.run_id = event.run_started.run_id
+                self.begun.set()
             self.events.append(event)
         async with self.changed:
             self.changed.notify_all()

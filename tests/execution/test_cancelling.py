@@ -51,7 +51,7 @@ async def test_cancel_closes_the_connection_to_the_provider_and_keeps_what_it_sa
         async with served([], model=model) as s:
             seen, task = s.follow(turn())
             await seen.until("text_delta")
-            await s.cancel(seen.run_id)
+            await s.cancel(await seen.id())
             await task
             await p.until(lambda: p.gone == 1)
         await model.aclose()
@@ -67,7 +67,7 @@ async def test_scenario_099_cancel_tells_the_mcp_server_once_and_does_not_wait_f
     async with served(script, sources=[Source(server, namespace="m")]) as s:
         seen, task = s.follow(turn())
         await seen.until("tool_call_executing")
-        await s.cancel(seen.run_id)
+        await s.cancel(await seen.id())
         await task
         later = await s.run()
     assert [result.status for result in seen.results] == [INTERRUPTED]
@@ -103,7 +103,7 @@ async def test_cancel_reaches_the_task_of_a_tool_and_is_seen_in_the_thread_of_an
         seen, task = s.follow(turn())
         await seen.until("tool_call_executing", 2)
         assert await asyncio.to_thread(begun.wait, SECONDS)
-        await s.cancel(seen.run_id)
+        await s.cancel(await seen.id())
         await task
         assert unwound.is_set(), "the run ended before its tool had unwound"
         assert await asyncio.to_thread(noticed.wait, SECONDS)
@@ -177,7 +177,7 @@ async def test_a_process_group_gets_term_within_a_tenth_of_a_second_of_the_rpc(t
             seen, task = s.follow(turn())
             await written(tmp_path / f"n{number}.pid")
             asked = time.monotonic()
-            await s.cancel(seen.run_id)
+            await s.cancel(await seen.id())
             await task
             took.append(float(await written(tmp_path / f"n{number}")) - asked)
             assert [result.status for result in seen.results] == [INTERRUPTED]
@@ -200,7 +200,7 @@ async def test_a_process_that_ignores_term_is_killed_after_the_grace_and_before_
         seen, task = s.follow(turn())
         child = int(await written(tmp_path / "f.pid"))
         asked = time.monotonic()
-        await s.cancel(seen.run_id)
+        await s.cancel(await seen.id())
         await task
         took = time.monotonic() - asked
         assert (tmp_path / "f").exists(), "it was not asked first"
@@ -251,10 +251,10 @@ async def test_what_was_committed_before_a_cancel_stays_and_a_second_cancel_chan
     async with served(script, commit, endless, store=store) as s:
         seen, task = s.follow(turn(session_id="s"))
         await seen.until("tool_call_finished", 2)
-        await s.cancel(seen.run_id)
+        await s.cancel(await seen.id())
         await task
-        first = await s.cancel(seen.run_id)
-        second = await s.cancel(seen.run_id)
+        first = await s.cancel(await seen.id())
+        second = await s.cancel(await seen.id())
         kept = [decode_message(stored.body) for stored in await store.load_messages("default", "s")]
         again = await s.run("And now?", session_id="s")
     assert first == second
