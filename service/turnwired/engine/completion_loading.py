@@ -6,14 +6,13 @@ broken fails alone.
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
 import logging
 from collections.abc import Mapping
 from typing import Final, cast
 
 from turnwired.domain.completion import CompletionHook
 from turnwired.domain.errors import ConfigError
+from turnwired.plugins import named, offered
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ def completion_hooks(configured: Mapping[str, str]) -> dict[str, CompletionHook]
     hooks = _offered()
     for name, reference in configured.items():
         try:
-            hooks[name] = _loaded(reference)
+            hooks[name] = _hook(named(reference))
         except Exception as error:  # boundary: importing runs whatever the module holds
             raise ConfigError(
                 f"completion.hooks.{name}: {reference!r} cannot be loaded: {type(error).__name__}"
@@ -36,17 +35,9 @@ def completion_hooks(configured: Mapping[str, str]) -> dict[str, CompletionHook]
     return hooks
 
 
-def _loaded(reference: str) -> CompletionHook:
-    module_name, _, attribute = reference.partition(":")
-    found: object = importlib.import_module(module_name)
-    for name in attribute.split("."):
-        found = getattr(found, name)
-    return _hook(found)
-
-
 def _offered() -> dict[str, CompletionHook]:
     hooks: dict[str, CompletionHook] = {}
-    for point in sorted(importlib.metadata.entry_points(group=COMPLETION_GROUP), key=lambda each: each.name):
+    for point in offered(COMPLETION_GROUP):
         try:
             hooks[point.name] = _hook(point.load())
         except Exception as error:  # noqa: BLE001  boundary: a broken distribution fails alone

@@ -7,8 +7,6 @@ until the hook has taken it: told at least once, also after a crash, each time w
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -26,6 +24,7 @@ from turnwired.domain.event import LoggedEvent
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller, Cursor, Run, RunState
 from turnwired.engine.follow import Send
+from turnwired.plugins import named, offered
 from turnwired.store.port import Store
 
 logger = logging.getLogger(__name__)
@@ -219,12 +218,8 @@ def load_hooks(references: Iterable[str]) -> list[Hook]:
     """The hooks that ``module`` or ``module:attribute`` references name. Raises ConfigError."""
     hooks: list[Hook] = []
     for reference in references:
-        module_name, _, attribute = reference.partition(":")
         try:
-            found: object = importlib.import_module(module_name)
-            for name in filter(None, attribute.split(".")):
-                found = getattr(found, name)
-            hooks.append(hook_of(reference, found))
+            hooks.append(hook_of(reference, named(reference)))
         except ConfigError:
             raise
         except Exception as error:  # boundary: importing runs whatever the module holds
@@ -235,8 +230,7 @@ def load_hooks(references: Iterable[str]) -> list[Hook]:
 def entry_point_hooks() -> list[Hook]:
     """The hooks of installed distributions, by name. A broken one is left out and logged."""
     hooks: list[Hook] = []
-    found = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-    for entry_point in sorted(found, key=lambda point: (point.name, point.value)):
+    for entry_point in offered(ENTRY_POINT_GROUP):
         try:
             hooks.append(hook_of(entry_point.name, entry_point.load()))
         except Exception as error:  # noqa: BLE001  boundary: a broken distribution fails alone

@@ -11,8 +11,6 @@ type hints say, converted by pydantic. The registry, not this module, checks the
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.metadata
 import inspect
 import logging
 import threading
@@ -29,6 +27,7 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, ResourceLink, Text
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
+from turnwired.plugins import named, offered
 from turnwired.tools.apart import Nursery
 from turnwired.tools.port import ProgressReporter, ToolInvocation, ToolOutput
 from turnwired.tools.result import json_of, redact
@@ -238,11 +237,8 @@ def load_functions(references: Iterable[str]) -> list[Callable[..., object]]:
     """
     functions: list[Callable[..., object]] = []
     for reference in references:
-        module_name, _, attribute = reference.partition(":")
         try:
-            found: object = importlib.import_module(module_name)
-            for name in attribute.split("."):
-                found = getattr(found, name)
+            found = named(reference)
         except Exception as error:  # boundary: importing runs whatever the module holds
             raise ConfigError(
                 f"Python tool {reference!r} cannot be loaded: {type(error).__name__}: {redact(str(error), 300)}"
@@ -258,8 +254,7 @@ def entry_point_functions() -> tuple[list[Callable[..., object]], list[Failure]]
     """
     functions: list[Callable[..., object]] = []
     failures: list[Failure] = []
-    found = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-    for entry_point in sorted(found, key=lambda point: (point.name, point.value)):
+    for entry_point in offered(ENTRY_POINT_GROUP):
         try:
             loaded = _callables(entry_point.value, entry_point.load())
             for function in loaded:
