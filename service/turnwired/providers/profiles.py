@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
@@ -258,6 +258,7 @@ class Profile:
         return tuple(filter(None, (*inside, self.base_url_env)))
 
 
+@lru_cache(maxsize=256)  # asked for at each call, of the few addresses of a deployment
 def host_and_port(url: str) -> tuple[str, int]:
     """Host and port of a base URL; ("", 0) when it is no http or https URL."""
     try:
