@@ -14,40 +14,28 @@ from typing import Any
 
 import msgspec
 
-from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.message import (
-    AttachmentRef,
     Blob,
-    Data,
     Message,
     OpaqueBlock,
     Part,
     Reasoning,
-    ResourceLink,
     Role,
-    Text,
     ToolCall,
     ToolResult,
     ToolResultStatus,
 )
 from turnwired.domain.tool import Tool
 from turnwired.providers.given_back import given_back
-from turnwired.providers.openai_chat_messages import arguments_object
+from turnwired.providers.parts import arguments_object, how_it_ended, plain_text, refused
 from turnwired.providers.profiles import InputKind, Profile, PromptCache
 from turnwired.providers.schema_adaptation import adapted, for_tools
 
+_WIRE = "the Messages wire"
 CACHE_HERE = {"type": "ephemeral"}
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _PDF = "application/pdf"
 _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_STATUS = {
-    ToolResultStatus.OK: "",
-    ToolResultStatus.ERROR: "The tool failed",
-    ToolResultStatus.DENIED: "The call was denied",
-    ToolResultStatus.INTERRUPTED: "The call was interrupted",
-    ToolResultStatus.NOT_EXECUTED: "The call was not executed",
-    ToolResultStatus.OUTCOME_UNKNOWN: "The outcome of the call is unknown",
-}
 
 _Block = dict[str, Any] | msgspec.Raw
 
@@ -109,7 +97,7 @@ def _instructions(message: Message) -> list[_Block]:
 
     The wire's own role for it is refused by most models and servers, and where it is taken, in most places.
     """
-    text = "\n\n".join(text for part in message.parts if (text := _plain_text(part)).strip())
+    text = "\n\n".join(text for part in message.parts if (text := plain_text(part, _WIRE)).strip())
     return [_text(f"<system>\n{text}\n</system>")] if text else []
 
 
@@ -120,23 +108,23 @@ def _user_part(part: Part, profile: Profile) -> list[_Block]:
     match part.content:
         case Blob(media_type) as blob if media_type.startswith("image/"):
             if InputKind.IMAGE not in profile.inputs:
-                raise _refused(part, f"provider {profile.name} takes no images")
+                raise refused(part, f"provider {profile.name} takes no images")
             if media_type not in _IMAGES and blob.data:
-                raise _refused(part, f"provider {profile.name} takes {', '.join(sorted(_IMAGES))}, not {media_type}")
+                raise refused(part, f"provider {profile.name} takes {', '.join(sorted(_IMAGES))}, not {media_type}")
             return [_media(part, "image", blob)]
         case Blob(media_type) as blob if media_type == _PDF:
             if InputKind.PDF not in profile.inputs:
-                raise _refused(part, f"provider {profile.name} takes no PDF documents")
+                raise refused(part, f"provider {profile.name} takes no PDF documents")
             return [_media(part, "document", blob)]
         case Blob(media_type) if media_type.startswith("audio/"):
-            raise _refused(part, f"provider {profile.name} takes no audio: give its text instead")
+            raise refused(part, f"provider {profile.name} takes no audio: give its text instead")
         case Blob(media_type, data) if media_type.startswith("text/") and data and InputKind.PDF in profile.inputs:
             # Where PDF documents are taken, text documents are: the model then sees where they begin and end.
             text = data.decode(errors="replace")
             source = {"type": "text", "media_type": "text/plain", "data": text}
             return [{"type": "document", "source": source}] if text.strip() else []
         case _:
-            text = _plain_text(part)
+            text = plain_text(part, _WIRE)
             return [_text(text)] if text.strip() else []
 
 
@@ -149,28 +137,8 @@ def _media(part: Part, kind: str, blob: Blob) -> dict[str, Any]:
         data = base64.b64encode(blob.data).decode()
         return {"type": kind, "source": {"type": "base64", "media_type": blob.media_type, "data": data}}
     if not blob.uri:
-        raise _refused(part, "it has neither data nor an address")
+        raise refused(part, "it has neither data nor an address")
     return {"type": kind, "source": {"type": "url", "url": blob.uri}}
-
-
-def _plain_text(part: Part) -> str:
-    match part.content:
-        case Text(text):
-            return text
-        case Data(json):
-            return json
-        case ResourceLink(uri, name):
-            return f"[{name}]({uri})" if name else uri
-        case Blob(media_type, data) if data and (media_type.startswith("text/") or media_type == "application/json"):
-            return data.decode(errors="replace")
-        case Blob(media_type):
-            raise _refused(part, f"content of type {media_type or 'unknown'} cannot be sent over the Messages wire")
-        case AttachmentRef():
-            raise _refused(part, "the attachment was not resolved to its content")
-        case OpaqueBlock(kind):
-            raise _refused(part, f"a block of kind {kind} cannot be sent over the Messages wire")
-        case Reasoning() | ToolCall() | ToolResult():
-            raise _refused(part, f"a message of this role cannot have a {type(part.content).__name__}")
 
 
 # --- assistant -------------------------------------------------------------------------------------------------------
@@ -202,7 +170,7 @@ def _assistant_block(part: Part, profile: Profile) -> dict[str, Any] | None:
         case Blob():
             return None
         case _:
-            text = _plain_text(part)
+            text = plain_text(part, _WIRE)
             return _text(text) if text.strip() else None
 
 
@@ -243,7 +211,7 @@ def _joins(part: Part, block: OpaqueBlock, latest: dict[str, Any] | None) -> boo
 
 def _tool_result(part: Part, profile: Profile) -> dict[str, Any]:
     if not isinstance(part.content, ToolResult):
-        raise _refused(part, f"a tool message cannot have a {type(part.content).__name__}")
+        raise refused(part, f"a tool message cannot have a {type(part.content).__name__}")
     result = part.content
     encoded: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id(result.call_id)}
     if content := _result_content(result, profile):
@@ -256,8 +224,8 @@ def _tool_result(part: Part, profile: Profile) -> dict[str, Any]:
 def _result_content(result: ToolResult, profile: Profile) -> list[dict[str, Any]]:
     """How the call ended and what it gave, in order. What cannot be shown is named, so that it ends no run."""
     blocks: list[dict[str, Any]] = []
-    if intro := _STATUS[result.status]:
-        blocks.append(_text(f"{intro}: {result.failure.message}" if result.failure else f"{intro}."))
+    if intro := how_it_ended(result):
+        blocks.append(_text(intro))
     for part in result.content:
         match part.content:
             case Blob(media_type) as blob if blob.data and media_type in _IMAGES and InputKind.IMAGE in profile.inputs:
@@ -272,7 +240,7 @@ def _result_content(result: ToolResult, profile: Profile) -> list[dict[str, Any]
             case Blob(_, b""):
                 pass
             case _:
-                blocks.append(_text(_plain_text(part)))
+                blocks.append(_text(plain_text(part, _WIRE)))
     if not result.content and result.structured_json is not None:
         blocks.append(_text(result.structured_json))
     return [block for block in blocks if block["type"] != "text" or block["text"].strip()]
@@ -287,7 +255,3 @@ def _object_schema(schema_json: str) -> bytes:
     if bytes(fields.get("type", b"")).strip() == b'"object"':
         return schema_json.encode()
     return msgspec.json.encode({**fields, "type": "object"})
-
-
-def _refused(part: Part, why: str) -> InvalidRequest:
-    return InvalidRequest([FieldViolation(f"parts[{part.part_id}]", why)])

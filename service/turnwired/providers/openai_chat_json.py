@@ -38,6 +38,7 @@ from turnwired.providers.json_reader import JsonToolReader
 from turnwired.providers.json_tools import answer_text, call_text, result_text, system_instructions, tool_call_schema
 from turnwired.providers.openai_chat_fields import USUAL_FORM, AnswerForm
 from turnwired.providers.openai_chat_parser import ChatParser
+from turnwired.providers.parts import arguments_object, refused
 from turnwired.providers.port import ModelRequest
 from turnwired.providers.profiles import Profile
 from turnwired.providers.schema_adaptation import adapted, for_tools
@@ -77,7 +78,7 @@ def _assistant(message: Message, profile: Profile) -> bytes:
     texts: list[str] = []
     for part in message.parts:
         if isinstance(part.content, ToolCall):
-            arguments = native.arguments_object(part.content.arguments_json)
+            arguments = arguments_object(part.content.arguments_json)
             turns.append(call_text(part.content.tool.routed_name, arguments))
         elif text := native.assistant_text(part):
             texts.append(text)
@@ -93,7 +94,7 @@ def _tool_results(message: Message) -> bytes:
     lines: list[str] = []
     for part in message.parts:
         if not isinstance(part.content, ToolResult):
-            raise native.refused(part, f"a tool message cannot have a {type(part.content).__name__}")
+            raise refused(part, f"a tool message cannot have a {type(part.content).__name__}")
         text, _ = native.result_text(part.content)
         lines.append(result_text(text) if part.content.status is ToolResultStatus.OK else text)
     return msgspec.json.encode({"role": "user", "content": "\n".join(lines)}) if lines else b""

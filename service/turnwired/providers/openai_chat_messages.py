@@ -11,41 +11,29 @@ from typing import Any
 
 import msgspec
 
-from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.message import (
-    AttachmentRef,
     Blob,
-    Data,
     Message,
     OpaqueBlock,
     Part,
     Reasoning,
-    ResourceLink,
     Role,
-    Text,
     ToolCall,
     ToolResult,
-    ToolResultStatus,
 )
 from turnwired.domain.tool import Tool
 from turnwired.providers.given_back import given_back
 from turnwired.providers.openai_chat_media import Unsendable, content_part, kind_of
 from turnwired.providers.openai_chat_native import CALL_EXTRA, MESSAGE_EXTRA, REASONING_DETAILS
+from turnwired.providers.parts import arguments_object, how_it_ended, is_text, plain_text, refused
 from turnwired.providers.profiles import CallIdForm, Profile
 from turnwired.providers.schema_adaptation import adapted, for_tools
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_WIRE = "chat completions"
 _NO_OUTPUT = "(no output)"
 _NO_PARAMETERS = '{"type":"object","properties":{}}'
 _THINKING_PARTS = "content.thinking"
-_STATUS = {
-    ToolResultStatus.OK: "",
-    ToolResultStatus.ERROR: "The tool failed",
-    ToolResultStatus.DENIED: "The call was denied",
-    ToolResultStatus.INTERRUPTED: "The call was interrupted",
-    ToolResultStatus.NOT_EXECUTED: "The call was not executed",
-    ToolResultStatus.OUTCOME_UNKNOWN: "The outcome of the call is unknown",
-}
 
 
 def encode_system(blocks: Sequence[str]) -> bytes:
@@ -61,7 +49,7 @@ def encode_message(message: Message, profile: Profile) -> bytes:
     """
     match message.role:
         case Role.SYSTEM:
-            return encode_system([plain_text(part) for part in message.parts])
+            return encode_system([plain_text(part, _WIRE) for part in message.parts])
         case Role.USER:
             return _user(message, profile)
         case Role.ASSISTANT:
@@ -98,22 +86,6 @@ def call_id(call_id: str, form: CallIdForm) -> str:
             return "".join(_ALPHABET[number // 36**place % 36] for place in range(9))
 
 
-def arguments_object(arguments_json: str) -> str:
-    """Arguments that every server can read: a JSON object.
-
-    Models write broken JSON, and several servers answer 400 to a history that repeats it; what was written is kept
-    as a text inside an object.
-    """
-    if not arguments_json.strip():
-        return "{}"
-    try:
-        if isinstance(msgspec.json.decode(arguments_json), dict):
-            return arguments_json
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    return _json({"invalid_arguments": arguments_json}).decode()
-
-
 def _user(message: Message, profile: Profile) -> bytes:
     content = [_user_part(part, profile) for part in message.parts]
     if not content:
@@ -130,28 +102,7 @@ def _user_part(part: Part, profile: Profile) -> dict[str, Any]:
             return content_part(part.content, kind, profile)
         except Unsendable as error:
             raise refused(part, str(error)) from None
-    return {"type": "text", "text": plain_text(part)}
-
-
-def plain_text(part: Part) -> str:
-    """Content that can be given as text."""
-    match part.content:
-        case Text(text):
-            return text
-        case Data(json):
-            return json
-        case ResourceLink(uri, name):
-            return f"[{name}]({uri})" if name else uri
-        case Blob(media_type, data) if data and _is_text(media_type):
-            return data.decode(errors="replace")
-        case Blob(media_type):
-            raise refused(part, f"content of type {media_type or 'unknown'} cannot be sent over chat completions")
-        case AttachmentRef():
-            raise refused(part, "the attachment was not resolved to its content")
-        case OpaqueBlock(kind):
-            raise refused(part, f"a block of kind {kind} cannot be sent over chat completions")
-        case Reasoning() | ToolCall() | ToolResult():
-            raise refused(part, f"a message of this role cannot have a {type(part.content).__name__}")
+    return {"type": "text", "text": plain_text(part, _WIRE)}
 
 
 def assistant_text(part: Part) -> str:
@@ -159,10 +110,10 @@ def assistant_text(part: Part) -> str:
     match part.content:
         case Reasoning() | OpaqueBlock():
             return ""
-        case Blob(media_type) if not _is_text(media_type):
+        case Blob(media_type) if not is_text(media_type):
             return ""
         case _:
-            return plain_text(part)
+            return plain_text(part, _WIRE)
 
 
 class _Turn:
@@ -192,7 +143,7 @@ class _Turn:
             case OpaqueBlock(provider=provider) as block:
                 if provider == name:
                     self._add_native(part, block, before)
-            case Blob(media_type) if not _is_text(media_type):
+            case Blob(media_type) if not is_text(media_type):
                 self._files.append(media_type)
             case _:
                 if text := assistant_text(part):
@@ -272,13 +223,13 @@ def result_text(result: ToolResult, profile: Profile | None = None) -> tuple[str
     """
     files: list[dict[str, Any]] = []
     lines: list[str] = []
-    if intro := _STATUS[result.status]:
-        lines.append(f"{intro}: {result.failure.message}" if result.failure else f"{intro}.")
+    if intro := how_it_ended(result):
+        lines.append(intro)
     for part in result.content:
         match part.content:
             case OpaqueBlock(_, value_json):
                 lines.append(value_json)
-            case Blob(media_type, data) as blob if not _is_text(media_type):
+            case Blob(media_type, data) as blob if not is_text(media_type):
                 kind = kind_of(media_type)
                 try:
                     if profile is None or kind is None:
@@ -288,16 +239,11 @@ def result_text(result: ToolResult, profile: Profile | None = None) -> tuple[str
                     shown = f"{len(data)} bytes of type {media_type or 'unknown'}"
                     lines.append(f"({shown}, which this model cannot be shown)")
             case _:
-                lines.append(plain_text(part))
+                lines.append(plain_text(part, _WIRE))
     if not result.content and result.structured_json is not None:
         lines.append(result.structured_json)
     text = "\n".join(line for line in lines if line)
     return text or ("(see the file below)" if files else _NO_OUTPUT), files
-
-
-def refused(part: Part, why: str) -> InvalidRequest:
-    """The error for a part that the wire has no place for."""
-    return InvalidRequest([FieldViolation(f"parts[{part.part_id}]", why)])
 
 
 def _json(value: object) -> bytes:
@@ -306,7 +252,3 @@ def _json(value: object) -> bytes:
 
 def _raw(text: str) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
-
-
-def _is_text(media_type: str) -> bool:
-    return media_type.startswith("text/") or media_type.partition(";")[0] == "application/json"

@@ -14,29 +14,25 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.message import (
-    AttachmentRef,
     Blob,
-    Data,
     Message,
     OpaqueBlock,
     Part,
     Reasoning,
-    ResourceLink,
     Role,
-    Text,
     ToolCall,
     ToolResult,
-    ToolResultStatus,
 )
 from turnwired.domain.tool import Tool
 from turnwired.providers.given_back import given_back
-from turnwired.providers.openai_chat_messages import arguments_object, call_id
+from turnwired.providers.openai_chat_messages import call_id
 from turnwired.providers.openai_responses_items import CITATIONS, CLIENT_ITEMS, ENVELOPE, REASONING
+from turnwired.providers.parts import arguments_object, how_it_ended, plain_text, refused
 from turnwired.providers.profiles import InputKind, Profile
 from turnwired.providers.schema_adaptation import adapted, for_tools
 
+WIRE = "openai.responses"
 _NO_OUTPUT = "(no output)"
 _NO_PARAMETERS = '{"type":"object","properties":{}}'
 _AUDIO_FORMATS = {
@@ -47,14 +43,6 @@ _AUDIO_FORMATS = {
     "audio/mp3": "mp3",
 }
 _KINDS = {InputKind.IMAGE: "images", InputKind.PDF: "PDF documents", InputKind.AUDIO: "audio"}
-_STATUS = {
-    ToolResultStatus.OK: "",
-    ToolResultStatus.ERROR: "The tool failed",
-    ToolResultStatus.DENIED: "The call was denied",
-    ToolResultStatus.INTERRUPTED: "The call was interrupted",
-    ToolResultStatus.NOT_EXECUTED: "The call was not executed",
-    ToolResultStatus.OUTCOME_UNKNOWN: "The outcome of the call is unknown",
-}
 
 
 def encode_system(blocks: Sequence[str]) -> bytes:
@@ -70,7 +58,7 @@ def encode_message(message: Message, profile: Profile) -> bytes:
     """
     match message.role:
         case Role.SYSTEM:
-            text = "\n\n".join(text for part in message.parts if (text := _plain_text(part)))
+            text = "\n\n".join(text for part in message.parts if (text := plain_text(part, WIRE)))
             return _json({"role": "system", "content": text}) if text else b""
         case Role.USER:
             return _user(message, profile)
@@ -110,9 +98,9 @@ def _user(message: Message, profile: Profile) -> bytes:
 def _user_part(part: Part, profile: Profile) -> dict[str, Any]:
     if isinstance(part.content, Blob) and (kind := _input_kind(part.content)) is not None:
         if kind not in profile.inputs:
-            raise _refused(part, f"provider {profile.name} takes no {_KINDS[kind]}")
+            raise refused(part, f"provider {profile.name} takes no {_KINDS[kind]}")
         return _media(part, part.content, kind)
-    return {"type": "input_text", "text": _plain_text(part)}
+    return {"type": "input_text", "text": plain_text(part, WIRE)}
 
 
 def _input_kind(blob: Blob) -> InputKind | None:
@@ -127,7 +115,7 @@ def _media(part: Part, blob: Blob, kind: InputKind) -> dict[str, Any]:
     encoded = base64.b64encode(blob.data).decode()
     url = f"data:{blob.media_type};base64,{encoded}" if blob.data else blob.uri
     if not url:
-        raise _refused(part, "the file has neither data nor an address")
+        raise refused(part, "the file has neither data nor an address")
     match kind:
         case InputKind.IMAGE:
             return {"type": "input_image", "image_url": url}
@@ -137,7 +125,7 @@ def _media(part: Part, blob: Blob, kind: InputKind) -> dict[str, Any]:
             return {"type": "input_file", "filename": _file_name(blob.uri), "file_data": url}
         case InputKind.AUDIO:
             if blob.media_type not in _AUDIO_FORMATS or not blob.data:
-                raise _refused(part, f"audio is sent as wav or mp3 data, not as {blob.media_type}")
+                raise refused(part, f"audio is sent as wav or mp3 data, not as {blob.media_type}")
             audio = {"data": encoded, "format": _AUDIO_FORMATS[blob.media_type]}
             return {"type": "input_audio", "input_audio": audio}
 
@@ -145,27 +133,6 @@ def _media(part: Part, blob: Blob, kind: InputKind) -> dict[str, Any]:
 def _file_name(uri: str) -> str:
     name = urlsplit(uri).path.rpartition("/")[2]
     return name if name.lower().endswith(".pdf") else "document.pdf"
-
-
-def _plain_text(part: Part) -> str:
-    """Content that can be given as text."""
-    match part.content:
-        case Text(text):
-            return text
-        case Data(json):
-            return json
-        case ResourceLink(uri, name):
-            return f"[{name}]({uri})" if name else uri
-        case Blob(media_type, data) if data and (media_type.startswith("text/") or media_type == "application/json"):
-            return data.decode(errors="replace")
-        case Blob(media_type):
-            raise _refused(part, f"content of type {media_type or 'unknown'} cannot be sent over openai.responses")
-        case AttachmentRef():
-            raise _refused(part, "the attachment was not resolved to its content")
-        case OpaqueBlock(kind):
-            raise _refused(part, f"a block of kind {kind} cannot be sent over openai.responses")
-        case Reasoning() | ToolCall() | ToolResult():
-            raise _refused(part, f"a message of this role cannot have a {type(part.content).__name__}")
 
 
 class _Assistant:
@@ -199,7 +166,7 @@ class _Assistant:
                     if provider == self._profile.name:
                         self._native(part, block, answered)
                 case _:
-                    if text := _plain_text(part):
+                    if text := plain_text(part, WIRE):
                         self._texts.append(text)
         self._end_message()
         return b",".join(self._items)
@@ -267,7 +234,7 @@ def _answered(message: Message, provider: str) -> frozenset[str]:
 
 def _tool_result(part: Part, profile: Profile) -> bytes:
     if not isinstance(part.content, ToolResult):
-        raise _refused(part, f"a tool message cannot have a {type(part.content).__name__}")
+        raise refused(part, f"a tool message cannot have a {type(part.content).__name__}")
     result = part.content
     text, files = _result_content(result, profile)
     output: str | list[dict[str, Any]] = text or _NO_OUTPUT
@@ -284,8 +251,8 @@ def _result_content(result: ToolResult, profile: Profile) -> tuple[str, list[dic
     """
     lines: list[str] = []
     files: list[dict[str, Any]] = []
-    if intro := _STATUS[result.status]:
-        lines.append(f"{intro}: {result.failure.message}" if result.failure else f"{intro}.")
+    if intro := how_it_ended(result):
+        lines.append(intro)
     for part in result.content:
         match part.content:
             case OpaqueBlock(_, value_json):
@@ -297,7 +264,7 @@ def _result_content(result: ToolResult, profile: Profile) -> tuple[str, list[dic
             case Blob(media_type, data) if not media_type.startswith("text/") and media_type != "application/json":
                 lines.append(f"({len(data)} bytes of type {media_type or 'unknown'}, which this model cannot be shown)")
             case _:
-                lines.append(_plain_text(part))
+                lines.append(plain_text(part, WIRE))
     if not result.content and result.structured_json is not None:
         lines.append(result.structured_json)
     return "\n".join(line for line in lines if line), files
@@ -316,10 +283,6 @@ def _object(value_json: str) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _refused(part: Part, why: str) -> InvalidRequest:
-    return InvalidRequest([FieldViolation(f"parts[{part.part_id}]", why)])
 
 
 def _json(value: object) -> bytes:
