@@ -27,7 +27,7 @@ from turnwired.domain.message import (
 )
 from turnwired.domain.tool import Tool
 from turnwired.providers.given_back import given_back
-from turnwired.providers.parts import arguments_object, how_it_ended, plain_text, refused
+from turnwired.providers.parts import arguments_object, how_it_ended, is_text, plain_text, refused
 from turnwired.providers.profiles import InputKind, Profile, PromptCache
 from turnwired.providers.schema_adaptation import adapted, for_tools
 
@@ -232,7 +232,7 @@ def _result_content(result: ToolResult, profile: Profile) -> list[dict[str, Any]
                 blocks.append(_media(part, "image", blob))
             case Blob(media_type) as blob if blob.data and media_type == _PDF and InputKind.PDF in profile.inputs:
                 blocks.append(_media(part, "document", blob))
-            case Blob(media_type, data) if not media_type.startswith("text/") and media_type != "application/json":
+            case Blob(media_type, data) if not is_text(media_type):
                 shown = f"({len(data)} bytes of type {media_type or 'unknown'}, which this model cannot be shown)"
                 blocks.append(_text(shown))
             case OpaqueBlock(_, value_json):

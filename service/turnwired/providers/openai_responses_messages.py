@@ -28,7 +28,7 @@ from turnwired.domain.tool import Tool
 from turnwired.providers.given_back import given_back
 from turnwired.providers.openai_chat_messages import call_id
 from turnwired.providers.openai_responses_items import CITATIONS, CLIENT_ITEMS, ENVELOPE, REASONING
-from turnwired.providers.parts import arguments_object, how_it_ended, plain_text, refused
+from turnwired.providers.parts import arguments_object, how_it_ended, is_text, plain_text, refused
 from turnwired.providers.profiles import InputKind, Profile
 from turnwired.providers.schema_adaptation import adapted, for_tools
 
@@ -261,7 +261,7 @@ def _result_content(result: ToolResult, profile: Profile) -> tuple[str, list[dic
                 files.append(
                     _media(part, blob, InputKind.IMAGE if blob.media_type.startswith("image/") else InputKind.PDF)
                 )
-            case Blob(media_type, data) if not media_type.startswith("text/") and media_type != "application/json":
+            case Blob(media_type, data) if not is_text(media_type):
                 lines.append(f"({len(data)} bytes of type {media_type or 'unknown'}, which this model cannot be shown)")
             case _:
                 lines.append(plain_text(part, WIRE))
