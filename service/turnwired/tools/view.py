@@ -65,6 +65,7 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return CheckedCall(tool=None, failure=self._unknown(routed_name))
+        hints = entry.tool.annotations
         lenient = validation is ArgumentValidation.LENIENT
         arguments = parse_arguments(arguments_json)
         repairs: tuple[str, ...] = ()
@@ -74,13 +75,15 @@ class View:
         if isinstance(arguments, str):
             return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, arguments))
         if validation is ArgumentValidation.NONE:
-            return CheckedCall(tool=entry.tool.ref, arguments=arguments)
+            return CheckedCall(entry.tool.ref, arguments, annotations=hints)
         violations = entry.schema.violations(arguments)
         if not violations:
-            return CheckedCall(tool=entry.tool.ref, arguments=arguments, repairs=repairs)
+            return CheckedCall(entry.tool.ref, arguments, repairs=repairs, annotations=hints)
         repaired = repair(arguments, entry.schema.validator) if lenient else None
         if repaired is not None:
-            return CheckedCall(entry.tool.ref, repaired.arguments, repairs=(*repairs, *repaired.repairs))
+            return CheckedCall(
+                entry.tool.ref, repaired.arguments, repairs=(*repairs, *repaired.repairs), annotations=hints
+            )
         words = f"The arguments do not match the schema of {routed_name}: {'; '.join(violations)}."
         return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, words))
 
