@@ -88,7 +88,7 @@ class Additions:
     those that the configuration calls by the same name.
     """
 
-    tools: Sequence[Callable[..., object]] = ()
+    tools: Sequence[object] = ()
     sources: Sequence[Source] = ()
     providers: Mapping[str, ModelProvider] = field(default_factory=dict[str, ModelProvider])
 
@@ -204,6 +204,7 @@ def _wiring(
         config=EngineConfig(
             default_agent=_default_agent(config),
             max_active_runs=config.server.max_active_runs,
+            max_run_depth=config.server.max_run_depth,
             heartbeat_seconds=config.server.heartbeat_seconds,
             deployment_policy=layer.policy,
             deployment_ref=layer.ref,
@@ -344,7 +345,7 @@ def _tell_what_is_missing(providers: Mapping[str, ModelProvider]) -> None:
 
 
 def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[Source]:
-    functions = load_functions(config.tools.python)
+    functions: list[object] = [*load_functions(config.tools.python)]
     if config.tools.entry_points:
         found, failures = entry_point_functions()
         functions += found
