@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeVar
@@ -22,23 +22,34 @@ from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
 from turnwired.domain.completion import CompletionRequest
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
-from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
+from turnwired.domain.event import (
+    IterationFinished,
+    IterationRetryScheduled,
+    IterationStarted,
+    LoggedEvent,
+    RunFinished,
+    TextDelta,
+    ToolCallExecuting,
+)
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.generation import ResponseIdentified
-from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.generation import ModelItem, ResponseIdentified
+from turnwired.domain.outcome import LimitTrip, OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
+from turnwired.engine.budgets import Line
 from turnwired.engine.completion import ask_hook
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import without_tools
+from turnwired.engine.spending import BudgetedCall, admit
 from turnwired.engine.stored import stored_messages
+from turnwired.engine.totals import spending_of
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
@@ -56,6 +67,7 @@ from turnwired.turn.effects import (
 )
 from turnwired.turn.facts import (
     Begin,
+    BudgetReached,
     DeadlineReached,
     DriverFailed,
     Fact,
@@ -75,6 +87,7 @@ from turnwired.turn.trace import bounded, bounded_beside, trace_of
 
 logger = logging.getLogger(__name__)
 
+Answer = AsyncGenerator[Sequence[ModelItem], None]
 E = TypeVar("E", CallModel, AskHook, RunTool, Wait)
 
 MODEL = "model"
@@ -127,6 +140,8 @@ class Execution:
             if self._deadline is not None:
                 self._deadline.cancel()
             self._tasks = None
+            if self._prepared.purse is not None:
+                self._prepared.purse.close()
 
     def trace(self) -> RunTrace:
         """What the run did so far, as far as readers may know of it."""
@@ -149,6 +164,11 @@ class Execution:
         if (patience := self._prepared.spec.caller_timeout) is not None:
             ends.append(self._run.create_time_ns + patience * 1e9 - now_ns())
         return int(min(ends)) if ends else None
+
+    @property
+    def budget_lines(self) -> tuple[Line, ...]:
+        """The budgets that bind this run, and so each of its children."""
+        return () if self._prepared.purse is None else self._prepared.purse.lines
 
     @property
     def run_state(self) -> Run:
@@ -215,6 +235,9 @@ class Execution:
                 name = call.tool.routed_name if call is not None and call.tool is not None else ""
                 span_id = telemetry.tool_started(event.call_id, name)
                 event = replace(event, span_id=span_id) if span_id else event
+            case IterationFinished() | IterationRetryScheduled():
+                if self._prepared.purse is not None:
+                    self._prepared.purse.charge(event.usage, event.cost)
             case RunFinished():
                 if event.message is not None:
                     event = replace(event, message=replace(event.message, create_time_ns=time_ns))
@@ -304,10 +327,13 @@ class Execution:
         first: int | None = None
         reads = said = 0
         failure: Failure | None = None
+        budgeted: BudgetedCall | None = None
         try:
-            provider, request = self._request(effect)
-            self.feed(ModelCalled(iteration, attempt, estimated_tokens(request_size(request))))
-            async with aclosing(provider.generate(request)) as batches:
+            called = await self._called(effect)
+            if isinstance(called, LimitTrip):
+                return self.feed(BudgetReached(iteration, attempt, called))
+            answer, budgeted = called
+            async with aclosing(answer) as batches:
                 async for items in batches:
                     reads += 1
                     if first is None and items:
@@ -329,10 +355,25 @@ class Execution:
         telemetry.output_chunks(iteration, reads)
         took = time.monotonic_ns() - started
         jitter, remaining = self._wiring.random(), self._remaining_ns()
+        if budgeted is not None and budgeted.trip is not None:
+            return self.feed(BudgetReached(iteration, attempt, budgeted.trip, took, first))
         if failure is None:
-            self.feed(ModelEnded(iteration, attempt, took, first, jitter, remaining))
-        else:
-            self.feed(ModelFailed(iteration, attempt, failure, jitter, took, first, remaining))
+            return self.feed(ModelEnded(iteration, attempt, took, first, jitter, remaining))
+        return self.feed(ModelFailed(iteration, attempt, failure, jitter, took, first, remaining))
+
+    async def _called(self, effect: CallModel) -> tuple[Answer, BudgetedCall | None] | LimitTrip:
+        """The answer of a call that is made, or the budget that it does not fit."""
+        provider, request = self._request(effect)
+        if self._prepared.purse is None:
+            tokens = estimated_tokens(request_size(request))
+            self.feed(ModelCalled(effect.iteration, effect.attempt, tokens))
+            return provider.generate(request), None
+        admitted = await admit(self._prepared.purse, provider, request)
+        if isinstance(admitted, LimitTrip):
+            return admitted
+        request, budgeted = admitted
+        self.feed(ModelCalled(effect.iteration, effect.attempt, budgeted.input_tokens, budgeted.cap))
+        return budgeted.guard(provider.generate(request)), budgeted
 
     def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
         prepared = self._prepared
@@ -408,12 +449,19 @@ class Execution:
         assert self._settled is not None, "RunFinished comes before the settlement"
         settled_ns = self._settled.settle_time_ns
         run = replace(self._settled, last_sequence=self._log.last, epoch=self._log.epoch)
+        purse, tenant = self._prepared.purse, self._prepared.spec.caller.tenant
+        if purse is None:
+            spent = spending_of(tenant, run.session_id, run.create_time_ns, run.usage, run.cost)
+        else:
+            spent = purse.spending(run.usage, run.cost)
+            purse.settling()
         self._log.settle(
             Settlement(
                 settled_ns,
                 encode_run(run),
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
                 tuple(hook.name for hook in self._wiring.hooks),
+                spent,
             )
         )
 

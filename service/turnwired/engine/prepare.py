@@ -29,9 +29,11 @@ from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, O
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.agents import AgentBook
+from turnwired.engine.budgets import BudgetBook, Line, Purse, Spender
 from turnwired.engine.completion import require_completion
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
+from turnwired.engine.pricing import Pricing, require_measurable
 from turnwired.engine.request import base_request, output_check, require_supported, selected
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
@@ -46,6 +48,11 @@ logger = logging.getLogger(__name__)
 COUNT_SECONDS = 10.0
 """How long a provider's token counter may take."""
 MOST_PLAIN_POLICIES = 1000
+BUDGETS_ESTIMATED = Notice(
+    Reason.LIMIT_ESTIMATED,
+    "The provider reports no usage, so the budgets of this run are held by estimates: of the request by its size or a "
+    "tokenizer, of the answer by its size.",
+)
 MOST_NOTICES = 20
 """Tools and sources left out that a run names in its log; ListTools names all."""
 
@@ -74,6 +81,7 @@ class Preparer:
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
         self.agents = AgentBook(wiring.agents, wiring.store, wiring.config.default_agent)
+        self.budgets = BudgetBook(wiring.store)
         self._encoded = EncodedMessages()
         self._plain_policies: dict[tuple[str, int, ModelLimits], EffectivePolicy] = {}
         self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
@@ -149,14 +157,28 @@ class Preparer:
         require_supported(provider, request, spec, agent)
         return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check)
 
+    def is_bounded(self, resolved: Resolved) -> bool:
+        """Whether the policy of the run sets any budget."""
+        return bool(self._bounds(resolved.policy).budgets)
+
+    async def require_measurable(self, resolved: Resolved, inherited: Sequence[Line]) -> None:
+        """Raises InvalidRequest (LIMIT_NOT_MEASURABLE) for a budget that the model's price cannot be held against."""
+        budgets = [*self._bounds(resolved.policy).budgets, *(line.budget for line in inherited)]
+        require_measurable(budgets, await self._wiring.price_of(resolved.model), "turn.policy")
+
     async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:
         """The tools that a run with this selection sees."""
         return await self._wiring.registry.view(tools, caller)
 
     async def prepare(
-        self, resolved: Resolved, run: Run, input_: Sequence[Message], parent_headers: Mapping[str, str]
+        self,
+        resolved: Resolved,
+        run: Run,
+        input_: Sequence[Message],
+        parent_headers: Mapping[str, str],
+        inherited: Sequence[Line] = (),
     ) -> tuple[Prepared, TurnSetup]:
-        """Gather all that the run needs. Raises only cancellation."""
+        """Gather all that the run needs. ``inherited`` are the budgets of its ancestors. Raises only cancellation."""
         spec, agent = resolved.spec, resolved.agent
         view, prompt, failure = await self._gather(resolved, run.run_id)
         info = resolved.provider.info
@@ -177,6 +199,13 @@ class Preparer:
         )
         run = replace(run, trace_context=telemetry.trace_context, model=resolved.model)
         bounds = self._bounds(resolved.policy)
+        price = await self._wiring.price_of(resolved.model)
+        purse: Purse | None = None
+        if failure is None and (bounds.budgets or inherited):
+            purse, failure = await self._purse(
+                resolved, run, bounds, Pricing(price, bounds.iteration_timeout), inherited
+            )
+        estimated = purse is not None and not info.reports_usage
         setup = TurnSetup(
             run_id=run.run_id,
             agent_id=agent.agent_id,
@@ -190,8 +219,8 @@ class Preparer:
             input_message_ids=tuple(message.message_id for message in input_),
             trace_context=telemetry.trace_context,
             include_trace=spec.include_trace,
-            notices=_notices(view),
-            price=await self._wiring.price_of(resolved.model),
+            notices=(*_notices(view), *((BUDGETS_ESTIMATED,) if estimated else ())),
+            price=price,
             check_output=resolved.check_output,
             polling_tools=self._wiring.config.polling_tools,
         )
@@ -205,8 +234,22 @@ class Preparer:
             request=resolved.request,
             telemetry=telemetry,
             failure=failure,
+            purse=purse,
         )
         return prepared, setup
+
+    async def _purse(
+        self, resolved: Resolved, run: Run, bounds: Bounds, pricing: Pricing, inherited: Sequence[Line]
+    ) -> tuple[Purse | None, Failure | None]:
+        spec, most = resolved.spec, resolved.policy.policy.output.max_output_tokens
+        spender = Spender(run.run_id, spec.caller.tenant, spec.session_id, run.create_time_ns)
+        known = most if isinstance(most, int) else None
+        try:
+            return await self.budgets.open(spender, bounds.budgets, pricing, known, inherited), None
+        except StoreError as error:
+            logger.error("run %s: what was spent could not be read: %s", run.run_id, error)  # noqa: TRY400 - the error says it all
+            words = "What was spent before could not be read. Try again; the server's log says what is wrong."
+            return None, replace(_failure(Reason.STORE_UNAVAILABLE, words), retryable=True)
 
     async def first_request(self, resolved: Resolved) -> ModelRequest:
         """The first model call that a run of this turn would make. Raises RequestError where none could be made."""

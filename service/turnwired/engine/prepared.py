@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from turnwired.context.prompt import Prompt
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, TurnSpec
+from turnwired.engine.budgets import Purse
 from turnwired.policy.bounds import Bounds
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunTelemetry
@@ -17,7 +18,7 @@ from turnwired.tools.port import ToolView
 class Prepared:
     """What a run needs beside its machine. ``provider`` is None when preparation failed with ``failure``.
 
-    ``request`` is what its model calls have in common.
+    ``request`` is what its model calls have in common. ``purse``: the budgets that bind the run; None: there are none.
     """
 
     spec: TurnSpec
@@ -29,3 +30,4 @@ class Prepared:
     request: ModelRequest
     telemetry: RunTelemetry
     failure: Failure | None = None
+    purse: Purse | None = None

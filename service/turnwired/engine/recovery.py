@@ -19,6 +19,7 @@ from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.stored import stored_messages
+from turnwired.engine.totals import spending_of
 from turnwired.store.port import Settlement, Store, StoredRun
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold, bounded_beside
@@ -106,7 +107,8 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure, hooks
         epoch=stored.epoch,
     )
     messages = stored_messages(stored.session_id, closing.messages, now)
-    log.settle(Settlement(now, encode_run(run), messages, hooks))
+    spent = spending_of(stored.tenant, stored.session_id, stored.create_time_ns, run.usage, run.cost)
+    log.settle(Settlement(now, encode_run(run), messages, hooks, spent))
     await log.write()
     if log.failure is not None:
         raise log.failure

@@ -25,6 +25,7 @@ from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Agent, Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
+from turnwired.engine.budgets import Line
 from turnwired.engine.execution import Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
 from turnwired.engine.hooks import Hooks
@@ -158,17 +159,12 @@ class Engine:
 
     async def start_turn(self, spec: TurnSpec, parent_headers: Mapping[str, str] | None = None) -> Accepted:
         """Accept a turn durably and start its run. Raises RequestError or StoreError; then nothing was started."""
-        if self._stopping or self._tasks is None:
-            raise Unavailable(
-                Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0
-            )
-        if len(self._live) >= self._wiring.config.max_active_runs:
-            raise Unavailable(
-                Reason.OVERLOADED,
-                f"{len(self._live)} runs are active, which is the most this server takes; try again.",
-                1.0,
-            )
+        tasks = self._require_room()
         resolved = self._preparer.resolve(spec)
+        inherited = self._inherited(spec)
+        if inherited or self._preparer.is_bounded(resolved):
+            await self._preparer.require_measurable(resolved, inherited)
+            tasks = self._require_room()  # others may have come meanwhile
         run_id = new_run_id()
         now = now_ns()
         input_ = tuple(
@@ -191,8 +187,28 @@ class Engine:
         live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event())
         self._live[run_id] = live  # before the wait: counts against the bound, and a repeat finds it
         accepted: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
-        self._tasks.start_soon(self._own, live, resolved, input_, dict(parent_headers or {}), accepted)
+        tasks.start_soon(self._own, live, resolved, input_, dict(parent_headers or {}), accepted)
         return await accepted
+
+    def _require_room(self) -> anyio.abc.TaskGroup:
+        if self._stopping or self._tasks is None:
+            raise Unavailable(
+                Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0
+            )
+        if len(self._live) >= self._wiring.config.max_active_runs:
+            raise Unavailable(
+                Reason.OVERLOADED,
+                f"{len(self._live)} runs are active, which is the most this server takes; try again.",
+                1.0,
+            )
+        return self._tasks
+
+    def _inherited(self, spec: TurnSpec) -> Sequence[Line]:
+        """The budgets of the run that this one is a child of: what a child spends, its ancestors have spent."""
+        parent = self._live.get(spec.parent_run_id) if spec.parent_run_id is not None else None
+        if parent is None or parent.execution is None or parent.caller.tenant != spec.caller.tenant:
+            return ()
+        return parent.execution.budget_lines
 
     async def _own(
         self,
@@ -257,7 +273,9 @@ class Engine:
     ) -> None:
         fault: Failure | None = None
         try:
-            prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers)
+            prepared, setup = await self._preparer.prepare(
+                resolved, live.run, input_, parent_headers, self._inherited(resolved.spec)
+            )
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
             if live.stopped is not None:
                 execution.feed(live.stopped)

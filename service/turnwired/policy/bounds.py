@@ -15,6 +15,7 @@ from turnwired.domain.policy import (
     PolicyLayer,
     ToolErrorMode,
 )
+from turnwired.policy.budgets import Budget, budgets_of
 
 _OUTPUT = "output.max_output_tokens"
 
@@ -53,6 +54,7 @@ class Bounds:
     completion_prompt: str | None
     completion_hook: str | None
     completion_tools: bool
+    budgets: tuple[Budget, ...] = ()
 
 
 def bounds_of(effective: EffectivePolicy) -> Bounds:
@@ -94,6 +96,7 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
         completion_prompt=completion.custom_prompt or None,
         completion_hook=completion.custom_hook or None,
         completion_tools=bool(completion.allow_tools),
+        budgets=budgets_of(policy.budget),
     )
 
 

@@ -21,7 +21,7 @@ from turnwired.providers.credentials import Authorization, Credentials, Outgoing
 from turnwired.providers.errors import CallContext, provider_failure
 from turnwired.providers.json_body import JsonBody
 from turnwired.providers.port import CallLimits, ModelLimits, ModelRequest, ProviderInfo, TokenCount
-from turnwired.providers.profiles import Profile, host_and_port
+from turnwired.providers.profiles import Profile, UsageArrival, host_and_port
 from turnwired.providers.tokens import estimated, tokenized
 from turnwired.providers.transport import Exchange, HttpTransport
 from turnwired.providers.wire import CountCall, WireCall, WireFormat
@@ -60,7 +60,15 @@ class HttpProvider:
         if host and profile.key_required and not self._credentials.ready():
             hint = self._no_key()
         return ProviderInfo(
-            profile.name, profile.wire, profile.telemetry_name, host, port, profile.models, not hint, hint
+            profile.name,
+            profile.wire,
+            profile.telemetry_name,
+            host,
+            port,
+            profile.models,
+            not hint,
+            hint,
+            profile.usage is not UsageArrival.NEVER,
         )
 
     def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:

@@ -87,7 +87,7 @@ class ProviderInfo:
     """What GetServerInfo and telemetry say of a provider. Never holds a credential.
 
     ``telemetry_name`` is the value of ``gen_ai.provider.name`` (OpenTelemetry GenAI); ``configured`` is False when
-    calls cannot work, and ``hint`` then says what to do.
+    calls cannot work, and ``hint`` then says what to do. ``reports_usage`` is False where it is known never to.
     """
 
     name: str
@@ -98,6 +98,7 @@ class ProviderInfo:
     models: tuple[str, ...] = ()
     configured: bool = True
     hint: str = ""
+    reports_usage: bool = True
 
 
 class ModelProvider(Protocol):

@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0002"
+REVISION = "0004"
 """Newest alembic revision. A test checks it against the migrations."""
 
 metadata = MetaData()
@@ -103,6 +103,18 @@ hook_deliveries = Table(
     Column("run_id", String, nullable=False),
     Column("settle_time_ns", BigInteger, nullable=False),
     PrimaryKeyConstraint("hook", "run_id", name="hook_deliveries_pkey"),
+)
+
+# What settled runs have spent, by session and by a tenant's UTC day; a row for tokens and one for each currency.
+spending = Table(
+    "spending",
+    metadata,
+    Column("tenant", String, nullable=False),
+    Column("scope", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("unit", String, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "scope", "name", "unit", name="spending_pkey"),
 )
 
 # One row for each revision of an agent; none is ever changed.

@@ -42,7 +42,7 @@ def _nothing(request: ModelRequest) -> Sequence[FieldViolation]:
 class ScriptedProvider:
     """Plays ``script``; ``requests`` are the calls so far, ``closed`` how many answers were cut by the caller.
 
-    ``refuses`` is the answer of ``check``.
+    ``refuses`` is the answer of ``check``, ``reports_usage`` what the provider is known to do; the script does it.
     """
 
     script: list[Sequence[Step]]
@@ -51,11 +51,15 @@ class ScriptedProvider:
     closed: int = 0
     repeat_last: bool = False
     refuses: Callable[[ModelRequest], Sequence[FieldViolation]] = _nothing
+    reports_usage: bool = True
 
     @property
     def info(self) -> ProviderInfo:
         """A provider with a wire of its own."""
-        return ProviderInfo(self.name, "scripted", self.name, "127.0.0.1", 1, ("scripted-model",))
+        reports = self.reports_usage
+        return ProviderInfo(
+            self.name, "scripted", self.name, "127.0.0.1", 1, ("scripted-model",), reports_usage=reports
+        )
 
     def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
         """System blocks as one JSON object."""

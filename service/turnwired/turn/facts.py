@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import ToolResult
+from turnwired.domain.outcome import LimitTrip
 from turnwired.domain.tool import ToolRef
 
 
@@ -28,11 +29,15 @@ class PreparationFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
-    """The request is made. ``input_tokens`` estimates its size, for a provider that does not report any usage."""
+    """The request is made. ``input_tokens`` estimates its size, for a provider that does not report any usage.
+
+    ``budget_cap``: a budget leaves the answer less than it may have otherwise, and so is what an output limit means.
+    """
 
     iteration: int
     attempt: int
     input_tokens: int
+    budget_cap: LimitTrip | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,17 @@ class ModelFailed:
     duration_ns: int = 0
     time_to_first_token_ns: int | None = None
     remaining_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReached:
+    """A budget does not allow the model call, which was not made, or no more of its answer, which was cut there."""
+
+    iteration: int
+    attempt: int
+    trip: LimitTrip
+    duration_ns: int = 0
+    time_to_first_token_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +181,7 @@ Fact = (
     | ModelProduced
     | ModelEnded
     | ModelFailed
+    | BudgetReached
     | RetryDue
     | ToolResolved
     | ToolProgress

@@ -19,11 +19,11 @@ from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Part
 from turnwired.domain.model import CheckedOutput, IterationKind
-from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
+from turnwired.domain.outcome import LimitTrip, Notice, Outcome, OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
-from turnwired.turn import completion, ending, retry, structured
+from turnwired.turn import budget, completion, ending, retry, structured
 from turnwired.turn.admission import Admission
 from turnwired.turn.aftermath import LateResults
 from turnwired.turn.answer import Answer
@@ -33,6 +33,7 @@ from turnwired.turn.effects import Abandon, AskHook, CallModel, Emitted, Settle,
 from turnwired.turn.ending import Ending, OutputCap
 from turnwired.turn.facts import (
     Begin,
+    BudgetReached,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
@@ -86,6 +87,7 @@ class TurnMachine:
         self._late = LateResults()
         self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
+        self._budget_cap: LimitTrip | None = None
         self._usage_missed = False
 
     @property
@@ -115,7 +117,7 @@ class TurnMachine:
                 self._next_iteration(out)
             case PreparationFailed(failure):
                 self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
-            case ModelCalled() | ModelEnded() | ModelFailed():
+            case ModelCalled() | ModelEnded() | ModelFailed() | BudgetReached():
                 return self._is_current(fact.iteration, fact.attempt) and self._model_fact(fact, out)
             case RetryDue(iteration, attempt):
                 return self._retry_due(iteration, attempt, out)
@@ -158,7 +160,7 @@ class TurnMachine:
     def _call_model(self, out: Out, *, renew: bool = False) -> None:
         self.attempt += 1
         self._answer = self._new_answer()
-        self._input_tokens = None
+        self._input_tokens = self._budget_cap = None
         self.state = TurnState.CALLING_MODEL
         append = self._transcript.fresh()
         limit = self._output_cap.tokens
@@ -194,14 +196,16 @@ class TurnMachine:
         iteration = self.iteration
         return Step(tuple([Emitted(iteration, event) for event in events]))
 
-    def _model_fact(self, fact: ModelCalled | ModelEnded | ModelFailed, out: Out) -> bool:
+    def _model_fact(self, fact: ModelCalled | ModelEnded | ModelFailed | BudgetReached, out: Out) -> bool:
         match fact:
             case ModelCalled():
-                self._input_tokens = fact.input_tokens
+                self._input_tokens, self._budget_cap = fact.input_tokens, fact.budget_cap
             case ModelEnded():
                 self._model_ended(fact, out)
             case ModelFailed():
                 self._model_failed(fact, out)
+            case BudgetReached():
+                self._budget_reached(fact, out)
         return True
 
     def _model_ended(self, fact: ModelEnded, out: Out) -> None:
@@ -210,8 +214,12 @@ class TurnMachine:
         provider_reason = stopped.provider_reason if stopped is not None else ""
         cut: Ending | None = None
         if reason not in ending.COMPLETE:
-            usage = answer.usage or Usage()
-            cut = self._located(ending.of_cut_answer(answer, reason, provider_reason, self._output_cap, usage))
+            if reason is FinishReason.OUTPUT_LIMIT and self._budget_cap is not None:
+                cut = budget.reached(self._budget_cap)
+            else:
+                usage = answer.usage or Usage()
+                cut = ending.of_cut_answer(answer, reason, provider_reason, self._output_cap, usage)
+            cut = self._located(cut)
             if reason in ending.UNFINISHED and not answer.produced:
                 why_not = self._try_again(out, cut.failure, fact)
                 if why_not is None:
@@ -270,6 +278,7 @@ class TurnMachine:
             self._batch.refuse(out, ending.CUT_BY_LIMIT if by_limit else ending.CUT, Reason.TOOL_CALL_TRUNCATED)
             self._transcript.add_results(self._batch.results())
         can_go_on = self.iteration < self.setup.bounds.max_steps and self._kind is IterationKind.STEP
+        can_go_on = can_go_on and cut.kind is not OutcomeKind.BUDGET_EXCEEDED
         if calls and by_limit and can_go_on and not self._limit_reported:
             # Told once, the model can make smaller calls; told twice it would go round in circles.
             self._limit_reported = True
@@ -290,6 +299,19 @@ class TurnMachine:
                 time_to_first_token_ns=fact.time_to_first_token_ns,
             )
             self._after_cut_answer(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
+
+    def _budget_reached(self, fact: BudgetReached, out: Out) -> None:
+        end = self._located(budget.reached(fact.trip))
+        # A call that was not made cost nothing, which is what ERROR says of an attempt without output.
+        reason = FinishReason.ERROR if self._input_tokens is None else FinishReason.ABORTED
+        self._close_iteration(
+            out,
+            reason,
+            failure=end.failure,
+            duration_ns=fact.duration_ns,
+            time_to_first_token_ns=fact.time_to_first_token_ns,
+        )
+        self._after_cut_answer(out, end, reason)
 
     def _try_again(self, out: Out, failure: Failure | None, fact: ModelEnded | ModelFailed) -> str | None:
         """Schedule another attempt, or say why there is none."""

@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from turnwired.turn.facts import (
     Begin,
+    BudgetReached,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
@@ -43,7 +44,8 @@ _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
 
 ACCEPTED: Mapping[TurnState, frozenset[type]] = {
     TurnState.READY: _STOPS | {Begin, PreparationFailed},
-    TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed, ToolResultLate},
+    TurnState.CALLING_MODEL: _STOPS
+    | {ModelCalled, ModelProduced, ModelEnded, ModelFailed, BudgetReached, ToolResultLate},
     TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate},
     TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished, ToolResultLate},
     TurnState.ASKING_HOOK: _STOPS | {CompletionDecided, ToolResultLate},

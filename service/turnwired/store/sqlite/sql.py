@@ -18,7 +18,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ClauseElement
 
 from turnwired.domain.run import RunState
-from turnwired.store import session_statements, statements
+from turnwired.store import session_statements, spending_statements, statements
 from turnwired.store.port import RunFilter
 from turnwired.store.statements import Rows
 
@@ -94,6 +94,8 @@ ADD_LABELS = RowsSql(statements.ADD_LABELS)
 TOUCH = RowsSql(session_statements.TOUCH)
 TOUCH_SETTLED = RowsSql(session_statements.TOUCH_SETTLED)
 ADD_DELIVERIES = RowsSql(session_statements.ADD_DELIVERIES)
+ADD_TOTALS = RowsSql(spending_statements.ADD_TOTALS)
+RAISE_TOTALS = RowsSql(spending_statements.RAISE_TOTALS)
 
 GET_RUN = NamedSql(statements.GET_RUN)
 GET_ROW = NamedSql(statements.GET_ROW)
@@ -106,6 +108,7 @@ SESSION_EXISTS = NamedSql(statements.SESSION_EXISTS)
 LOAD_MESSAGES = NamedSql(statements.LOAD_MESSAGES)
 DELETE_PING = NamedSql(statements.DELETE_PING)
 WRITE_PING = NamedSql(statements.WRITE_PING)
+SPENT = NamedSql(spending_statements.SPENT)
 
 
 def list_runs(query: RunFilter, *, continued: bool) -> NamedSql:

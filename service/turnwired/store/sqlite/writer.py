@@ -15,7 +15,7 @@ from pathlib import Path
 
 from turnwired.domain.errors import RequestError, StoreError, StoreUnavailable
 from turnwired.store.port import LogRow, NewRun, RunCreated, Settlement, StoredAgent, StoredRun
-from turnwired.store.rules import LogState, explain, request_id_reused, session_busy
+from turnwired.store.rules import LogState, explain, request_id_reused, session_busy, sums_of
 from turnwired.store.sqlite import sessions, sql
 from turnwired.store.sqlite.connection import concerns_one, unavailable
 from turnwired.store.sqlite.records import (
@@ -210,6 +210,9 @@ class Writer:
         sql.TOUCH_SETTLED.run(self._connection, [(run_id, end.settle_time_ns) for run_id, end in ends])
         told = [(hook, run_id, end.settle_time_ns) for run_id, end in ends for hook in end.hooks]
         sql.ADD_DELIVERIES.run(self._connection, told)
+        sums = sums_of(end for _, end in ends)
+        sql.ADD_TOTALS.run(self._connection, sums)
+        sql.RAISE_TOTALS.run(self._connection, sums)
 
     def _set_refusal(self, job: WriteJob, append: Append) -> None:
         try:
