@@ -136,7 +136,7 @@ class Purse:
         least = MIN_OUTPUT if most is None else min(MIN_OUTPUT, most)
         tight, room = self._tightest(input_tokens)
         if room < least:
-            return self._trip(tight, self._amount(tight, input_tokens, least), exact=exact and most is not None)
+            return self._trip(tight, self._amount(tight, input_tokens, least), exact=exact)
         wanted = UNKNOWN_OUTPUT if most is None else most
         output = min(wanted, room)
         seconds = self._seconds(input_tokens, output)

@@ -122,6 +122,7 @@ class Engine:
         self._store = wiring.store
         self._preparer = Preparer(wiring)
         self.agents = self._preparer.agents
+        self.budgets = self._preparer.budgets
         self.sessions = Sessions(wiring.store, self)
         self.hooks = Hooks(wiring.hooks, wiring.store, self)
         self._hook_names = tuple(hook.name for hook in wiring.hooks)
