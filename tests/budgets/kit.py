@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -43,6 +44,31 @@ class Counting(ScriptedProvider):
         self.asked += 1
         size = estimated_tokens(request_size(request))
         return TokenCount(size if self.answers is None else self.answers, "the test", exact=True)
+
+
+class Gate:
+    """A step of a script that waits until the test opens it, and says how many calls have come to it."""
+
+    def __init__(self) -> None:
+        self._opened = asyncio.Event()
+        self._came = asyncio.Condition()
+        self._count = 0
+
+    async def __call__(self) -> None:
+        """Wait here."""
+        async with self._came:
+            self._count += 1
+            self._came.notify_all()
+        await self._opened.wait()
+
+    async def reached(self, calls: int = 1) -> None:
+        """Return when so many calls have come."""
+        async with self._came:
+            await self._came.wait_for(lambda: self._count >= calls)
+
+    def open(self) -> None:
+        """Let all of them go on."""
+        self._opened.set()
 
 
 def budget(**caps: int | Cost) -> Policy:

@@ -8,6 +8,7 @@ import pytest
 from budgets.kit import Counting, budget, says, streams
 from engine.harness import Reader, world
 
+from turnwired.domain.errors import FieldViolation
 from turnwired.domain.event import IterationFinished, ToolCallExecuting, ToolCallFinished
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason, TextChunk, ToolArgumentsChunk, ToolCallClosed, ToolCallOpened
@@ -119,8 +120,6 @@ async def test_where_nobody_knows_how_long_an_answer_may_be_a_large_budget_sends
 
 @pytest.mark.requirement("BUDGET-1")
 async def test_what_is_left_and_the_provider_could_not_serve_is_not_sent() -> None:
-    from turnwired.domain.errors import FieldViolation
-
     model = Counting([says("never")])
     model.refuses = lambda request: (
         [FieldViolation("turn.model.options.thinking", "no")] if request.max_output_tokens else []

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from budgets.kit import PER_TOKEN, USD, Counting, budget, priced, says, streams
+from budgets.kit import PER_TOKEN, USD, Counting, Gate, budget, priced, says, streams
 from budgets.test_runs import look, trip_of
 from engine.faults import FaultyStore
 from engine.harness import CALLER, Reader, World, user, world
 
+from turnwired.domain.errors import Unavailable
 from turnwired.domain.event import IterationStarted, TextDelta
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import TextChunk
@@ -24,7 +24,7 @@ from turnwired.engine import service
 from turnwired.engine.log import now_ns
 from turnwired.engine.totals import day_of
 from turnwired.store.memory import MemoryStore
-from turnwired.store.port import SpendingScope, Store
+from turnwired.store.port import RunFilter, SpendingScope, Store
 from turnwired.store.sqlite import SqliteStore
 from turnwired.testing.provider import Step, calls, fails
 
@@ -35,9 +35,9 @@ STOPPED = Failure(FailurePhase.MODEL, Reason.CANCELLED, "The test has seen enoug
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """A store that a world starts and closes."""
-    yield MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "turnwire.db")
+    return MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "turnwire.db")
 
 
 def kinds(*readers: Reader) -> list[OutcomeKind]:
@@ -47,10 +47,12 @@ def kinds(*readers: Reader) -> list[OutcomeKind]:
 
 async def nothing_is_left(w: World) -> None:
     """Neither a reservation nor an account outlives the runs."""
+    runs, _ = await w.engine.list_runs(RunFilter("default"), 100, "")
     async with asyncio.timeout(10):
-        while w.engine.budgets.open_accounts:
-            await asyncio.sleep(0)
-    assert not any(w.engine.budgets.reserved.values())
+        for run in runs:
+            await w.engine.until_ended(run.run_id)
+    assert w.engine.budgets.open_accounts == 0
+    assert w.engine.budgets.reserved == {}
 
 
 @pytest.mark.requirement("BUDGET-6")
@@ -141,18 +143,17 @@ async def test_what_a_crashed_run_had_spent_by_its_log_counts_after_the_restart(
 
 @pytest.mark.requirement("BUDGET-8")
 async def test_runs_side_by_side_never_reserve_more_than_there_is() -> None:
-    gate = asyncio.Event()
-    script: list[list[Step]] = [[gate.wait, *says("Fine.", 40, 90)] for _ in range(5)]
+    gate = Gate()
+    script: list[list[Step]] = [[gate, *says("Fine.", 40, 90)] for _ in range(5)]
     policy = Policy(budget=budget(max_tenant_day_tokens=500).budget, output=OutputPolicy(max_output_tokens=150))
     async with world([], model=Counting(script)) as w:
         started = [await w.start(policy=policy) for _ in range(5)]
         for _, reader, _ in started:
             await reader.until(IterationStarted)
         async with asyncio.timeout(10):
-            while len(w.provider.requests) < 3:
-                await asyncio.sleep(0)
+            await gate.reached(3)
         assert 0 < w.engine.budgets.reserved["tokens"] <= 500
-        gate.set()
+        gate.open()
         for _, _, task in started:
             await task
         ends = kinds(*(reader for _, reader, _ in started))
@@ -167,17 +168,16 @@ async def test_runs_side_by_side_never_reserve_more_than_there_is() -> None:
 async def test_a_reservation_that_one_budget_refuses_takes_nothing_from_another() -> None:
     policy = budget(max_tenant_day_tokens=100_000, max_total_tokens=20)
     async with world([], model=Counting([])) as w:
-        gate = asyncio.Event()
-        w.provider.script.append([gate.wait, *says("Fine.", 1, 1)])
+        gate = Gate()
+        w.provider.script.append([gate, *says("Fine.", 1, 1)])
         _, other, task = await w.start(policy=budget(max_tenant_day_tokens=100_000))
         await other.until(IterationStarted)
         async with asyncio.timeout(10):
-            while not w.provider.requests:
-                await asyncio.sleep(0)
+            await gate.reached()
         before = dict(w.engine.budgets.reserved)
         assert trip_of(await w.run(policy=policy)).policy_path == "budget.max_total_tokens"
         assert w.engine.budgets.reserved == before
-        gate.set()
+        gate.open()
         await task
 
 
@@ -211,14 +211,15 @@ async def test_whatever_becomes_of_a_call_its_reservation_is_given_back(how: str
 async def test_a_run_that_cannot_be_stored_gives_back_what_it_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_log, "STORE_RETRY_SECONDS", 0.0)
     kept = FaultyStore()
-    gate = asyncio.Event()
+    gate = Gate()
     policy = budget(max_tenant_day_tokens=1000)
-    async with world([[[TextChunk(0, "One")], gate.wait, *says("Fine.")], says("Fine.")], store=kept) as w:
-        _, reader, task = await w.start(policy=policy)
-        await reader.until(TextDelta)
+    async with world([[[TextChunk(0, "One")], gate, *says("Fine.")], says("Fine.")], store=kept) as w:
+        _, _, task = await w.start(policy=policy)
+        await gate.reached()
         kept.fail_next = engine_log.STORE_ATTEMPTS
-        gate.set()
-        await asyncio.wait([task])
+        gate.open()
+        with pytest.raises(Unavailable):
+            await task
         await nothing_is_left(w)
         assert kinds(await w.run(policy=policy)) == [ANSWERED]
 
@@ -234,18 +235,17 @@ async def test_a_session_budget_bounds_a_run_of_no_session_by_itself() -> None:
 
 @pytest.mark.requirement("BUDGET-14")
 async def test_a_child_run_spends_from_the_budgets_of_its_ancestors() -> None:
-    gate = asyncio.Event()
-    script: list[list[Step]] = [[gate.wait, *says("Parent.", 100, 20)], says("Child.", 400, 100)]
+    gate = Gate()
+    script: list[list[Step]] = [[gate, *says("Parent.", 100, 20)], says("Child.", 400, 100)]
     async with world([], model=Counting(script)) as w:
         parent, reader, task = await w.start(policy=budget(max_total_tokens=6000), session_id="s")
         async with asyncio.timeout(10):
-            while not w.provider.requests:
-                await asyncio.sleep(0)
+            await gate.reached()
         child = await w.run(parent_run_id=parent)
         assert kinds(child) == [ANSWERED]
         over = await w.run("x" * 8000, parent_run_id=parent)
         assert trip_of(over).limit == "6000"
-        gate.set()
+        gate.open()
         await task
         assert kinds(reader) == [ANSWERED]
         await nothing_is_left(w)
@@ -253,16 +253,15 @@ async def test_a_child_run_spends_from_the_budgets_of_its_ancestors() -> None:
 
 @pytest.mark.requirement("BUDGET-14")
 async def test_what_a_child_spends_is_in_the_total_of_its_parents_session() -> None:
-    gate = asyncio.Event()
+    gate = Gate()
     kept = MemoryStore()
-    script: list[list[Step]] = [[gate.wait, *says("Parent.", 100, 20)], says("Child.", 400, 100)]
+    script: list[list[Step]] = [[gate, *says("Parent.", 100, 20)], says("Child.", 400, 100)]
     async with world([], model=Counting(script), store=kept) as w:
         parent, _, task = await w.start(policy=budget(max_session_tokens=9000), session_id="s")
         async with asyncio.timeout(10):
-            while not w.provider.requests:
-                await asyncio.sleep(0)
+            await gate.reached()
         await w.run(parent_run_id=parent)
-        gate.set()
+        gate.open()
         await task
         assert await kept.spent("default", SpendingScope.SESSION, "s") == {"tokens": 620}
         assert await kept.spent("default", SpendingScope.DAY, day_of(now_ns())) == {"tokens": 620}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from turnwired.domain.outcome import LimitTrip
-from turnwired.domain.usage import Cost, Usage
+from turnwired.domain.usage import INEXACT, Cost, Usage
 from turnwired.engine.pricing import Pricing
 from turnwired.engine.totals import day_of, spending_of, tokens_of
 from turnwired.policy.budgets import TOKENS, Budget, BudgetScope, amount_text
@@ -115,6 +115,7 @@ class Purse:
         self._lines = tuple(lines)
         self._pricing = pricing
         self._held: dict[str, int] = {}
+        self._exact = True  # as far as this run has spent
         self._settling = self._closed = False
 
     # --- before a call ------------------------------------------------------------------------------------------------
@@ -135,6 +136,7 @@ class Purse:
         assert not self._held, "one model call at a time"
         least = MIN_OUTPUT if most is None else min(MIN_OUTPUT, most)
         tight, room = self._tightest(input_tokens)
+        exact = exact and self._exact and not tight.account.reserved
         if room < least:
             return self._trip(tight, self._amount(tight, input_tokens, least), exact=exact)
         wanted = UNKNOWN_OUTPUT if most is None else most
@@ -210,6 +212,7 @@ class Purse:
     def charge(self, usage: Usage, cost: Cost | None) -> None:
         """An attempt has ended: what it used takes the place of what was reserved for it."""
         self.release()
+        self._exact = self._exact and usage.source not in INEXACT and (cost is None or cost.complete)
         for line in self._lines:
             line.account.live += self._charged(line.budget.unit, usage, cost)
         for unit in {line.budget.unit for line in self._lines}:
