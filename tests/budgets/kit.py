@@ -12,6 +12,7 @@ from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import BudgetPolicy, Policy
 from turnwired.domain.usage import Cost, Usage, UsageSource, estimated_tokens
 from turnwired.engine.measure import request_size
+from turnwired.engine.ports import PriceOf
 from turnwired.policy.ratecard import Rate
 from turnwired.providers.port import ModelRequest, TokenCount
 from turnwired.testing.provider import ScriptedProvider, Step, stopped, usage
@@ -23,7 +24,7 @@ PER_TIME = Rate(gpu_ms=Decimal("0.001"))
 """A dollar a second."""
 
 
-def priced(rate: Rate) -> Callable[[ModelSelection], object]:
+def priced(rate: Rate) -> PriceOf:
     """The price of every model."""
 
     async def price_of(model: ModelSelection) -> Callable[[Usage, int], Cost | None]:

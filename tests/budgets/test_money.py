@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from decimal import Decimal
 
 import grpc
@@ -37,7 +38,7 @@ def usd(nanos: int) -> Cost:
 
 @pytest.mark.requirement("BUDGET-5")
 async def test_a_call_that_the_money_does_not_cover_is_not_made() -> None:
-    script = [calls(("look", "{}")), says("never")]  # the first costs 100 * 1000 + 20 * 4000
+    script: list[Sequence[Step]] = [calls(("look", "{}")), says("never")]  # the first costs 100 * 1000 + 20 * 4000
     async with world([], {"look": look}, model=Counting(script), price_of=priced(PER_TOKEN)) as w:
         reader = await w.run(policy=budget(max_cost=usd(200_000)))
         assert len(w.provider.requests) == 1

@@ -11,7 +11,14 @@ from engine.harness import Reader, world
 from turnwired.domain.errors import FieldViolation
 from turnwired.domain.event import IterationFinished, ToolCallExecuting, ToolCallFinished
 from turnwired.domain.failure import FailurePhase, Reason
-from turnwired.domain.generation import FinishReason, TextChunk, ToolArgumentsChunk, ToolCallClosed, ToolCallOpened
+from turnwired.domain.generation import (
+    FinishReason,
+    ModelItem,
+    TextChunk,
+    ToolArgumentsChunk,
+    ToolCallClosed,
+    ToolCallOpened,
+)
 from turnwired.domain.message import Text, ToolResultStatus
 from turnwired.domain.model import OutputFormat
 from turnwired.domain.outcome import LimitTrip, Notice, OutcomeKind
@@ -181,7 +188,7 @@ async def test_text_of_other_scripts_counts_by_its_bytes() -> None:
 
 @pytest.mark.requirement("BUDGET-4")
 async def test_calls_of_a_cut_answer_settle_as_not_executed() -> None:
-    items = [ToolCallOpened(1, "p", "look"), ToolArgumentsChunk(1, "{}"), ToolCallClosed(1)]
+    items: list[ModelItem] = [ToolCallOpened(1, "p", "look"), ToolArgumentsChunk(1, "{}"), ToolCallClosed(1)]
     long: list[Step] = [[TextChunk(0, "On it. ")], items, [ToolCallOpened(2, "q", "look")]]
     long += [[ToolArgumentsChunk(2, "x" * 400)] for _ in range(20)]
     async with world([long], {"look": look}) as w:

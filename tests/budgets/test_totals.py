@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ async def nothing_is_left(w: World) -> None:
 @pytest.mark.parametrize("scope", ["session", "tenant_day"])
 async def test_runs_spend_one_budget_together_also_those_that_had_none(scope: str, store: Store) -> None:
     policy = budget(**{f"max_{scope}_tokens": 500})
-    async with world([], model=Counting([says("Fine.", 150, 50)] * 2 + [says("never")]), store=store) as w:
+    async with world([], model=Counting([*[says("Fine.", 150, 50)] * 2, says("never")]), store=store) as w:
         free = await w.run(session_id="s")
         bound = await w.run(session_id="s", policy=policy)
         over = await w.run("x" * 400, session_id="s", policy=policy)
@@ -128,7 +129,7 @@ async def test_what_a_crashed_run_had_spent_by_its_log_counts_after_the_restart(
         seen.set()
         await asyncio.Event().wait()
 
-    script: list[list[Step]] = [calls(("look", "{}")), [[TextChunk(0, "More")], hang]]
+    script: list[Sequence[Step]] = [calls(("look", "{}")), [[TextChunk(0, "More")], hang]]
     policy = budget(max_session_tokens=1000)
     async with world(script, {"look": look}, store=kept) as w:
         _, _, task = await w.start(session_id="s", policy=policy)
@@ -144,7 +145,7 @@ async def test_what_a_crashed_run_had_spent_by_its_log_counts_after_the_restart(
 @pytest.mark.requirement("BUDGET-8")
 async def test_runs_side_by_side_never_reserve_more_than_there_is() -> None:
     gate = Gate()
-    script: list[list[Step]] = [[gate, *says("Fine.", 40, 90)] for _ in range(5)]
+    script: list[Sequence[Step]] = [[gate, *says("Fine.", 40, 90)] for _ in range(5)]
     policy = Policy(budget=budget(max_tenant_day_tokens=500).budget, output=OutputPolicy(max_output_tokens=150))
     async with world([], model=Counting(script)) as w:
         started = [await w.start(policy=policy) for _ in range(5)]
@@ -236,7 +237,7 @@ async def test_a_session_budget_bounds_a_run_of_no_session_by_itself() -> None:
 @pytest.mark.requirement("BUDGET-14")
 async def test_a_child_run_spends_from_the_budgets_of_its_ancestors() -> None:
     gate = Gate()
-    script: list[list[Step]] = [[gate, *says("Parent.", 100, 20)], says("Child.", 400, 100)]
+    script: list[Sequence[Step]] = [[gate, *says("Parent.", 100, 20)], says("Child.", 400, 100)]
     async with world([], model=Counting(script)) as w:
         parent, reader, task = await w.start(policy=budget(max_total_tokens=6000), session_id="s")
         async with asyncio.timeout(10):
@@ -255,7 +256,7 @@ async def test_a_child_run_spends_from_the_budgets_of_its_ancestors() -> None:
 async def test_what_a_child_spends_is_in_the_total_of_its_parents_session() -> None:
     gate = Gate()
     kept = MemoryStore()
-    script: list[list[Step]] = [[gate, *says("Parent.", 100, 20)], says("Child.", 400, 100)]
+    script: list[Sequence[Step]] = [[gate, *says("Parent.", 100, 20)], says("Child.", 400, 100)]
     async with world([], model=Counting(script), store=kept) as w:
         parent, _, task = await w.start(policy=budget(max_session_tokens=9000), session_id="s")
         async with asyncio.timeout(10):

@@ -26,6 +26,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.model import CheckedOutput, OutputProblem
+from turnwired.domain.outcome import LimitTrip
 from turnwired.domain.policy import CompletionMode, ToolErrorMode
 from turnwired.domain.usage import Usage
 from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed, Fact
@@ -77,6 +78,8 @@ STOPS: st.SearchStrategy[Fact] = st.sampled_from(
         DriverFailed(failure(Reason.INTERNAL)),
     ]
 )
+BUDGET = LimitTrip("budget.max_total_tokens", "100", "117", estimated=True)
+"""What a driver says of a budget that does not last."""
 PATIENCE = st.sampled_from([60, 20, 8, 0])
 """Facts before somebody stops the run, or the provider fails for good or breaks off."""
 STRUCTURED = st.sampled_from([False, False, True])

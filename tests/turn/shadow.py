@@ -57,7 +57,7 @@ from turnwired.turn.effects import (
     Step,
     Wait,
 )
-from turnwired.turn.facts import CompletionDecided, Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
+from turnwired.turn.facts import BudgetReached, CompletionDecided, Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
 
 WELL_ENDED = {FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE}
 UNFINISHED = {FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED}
@@ -187,6 +187,8 @@ class Shadow:
     def _alive_beside(self, fact: Fact | None) -> Abandon | None:
         """The work in progress apart from that which the fact ends, as the Abandon that would stop it."""
         match fact:
+            case BudgetReached():
+                self.model = None
             case ModelEnded() | ModelFailed():
                 self.model = None
                 self.remaining_ns = fact.remaining_ns if isinstance(fact, ModelFailed) else None

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from turn.draws import (
+    BUDGET,
     CONFIGURATIONS,
     FAULTS,
     FINISH,
@@ -62,6 +63,7 @@ from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.turn.facts import (
     Begin,
+    BudgetReached,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
@@ -104,7 +106,7 @@ class TurnRules(RuleBasedStateMachine):
         self.patience = patience
         self.begun = False
         self.unreported = False
-        self.said_text = self.refused = self.called = self.reported = False
+        self.said_text = self.refused = self.called = self.reported = self.capped = False
         self.stops: list[FinishReason] = []
         self.fold = TraceFold()
         self.ignored = 0
@@ -140,11 +142,32 @@ class TurnRules(RuleBasedStateMachine):
         return self.begun and self.shadow.model is not None and self.shadow.settled is None
 
     @precondition(lambda self: self.model_is_called)
-    @rule()
-    def the_request_is_made(self) -> None:
+    @rule(capped=st.sampled_from([False, False, True]))
+    def the_request_is_made(self, capped: bool) -> None:
         assert self.shadow.model is not None
-        self.called = True
-        self.tell(ModelCalled(*self.shadow.model, 7))
+        self.called, self.capped = True, capped
+        self.tell(ModelCalled(*self.shadow.model, 7, BUDGET if capped else None))
+
+    @precondition(lambda self: self.model_is_called and self.patience <= 10)
+    @rule()
+    def no_budget_covers_more(self) -> None:
+        assert self.shadow.model is not None
+        known, quiet = len(self.shadow.log), not (self.called or self.reported or self.shadow.now.output)
+        self.tell(BudgetReached(*self.shadow.model, BUDGET, 5))
+        assert self.shadow.finished is not None, "a run goes on that no budget covers"
+        fresh = [logged.event for logged in self.shadow.log[known:]]
+        (closed,) = [event for event in fresh if isinstance(event, IterationFinished)]
+        assert closed.finish_reason is (FinishReason.ABORTED if self.called else FinishReason.ERROR)
+        assert closed.duration_ns == 5
+        assert (closed.usage == Usage()) or not quiet, "a call that was not made is charged"
+        results = {event.result.status for event in fresh if isinstance(event, ToolCallFinished)}
+        assert results <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
+
+    def over_budget(self, last: Fact) -> bool:
+        """Whether the end is that of a budget: reached while streaming, or as the output limit that it had set."""
+        words = [word for word in self.stops if word is not FinishReason.OTHER] or self.stops
+        limited = words[:1] == [FinishReason.OUTPUT_LIMIT] and isinstance(last, ModelEnded)
+        return isinstance(last, BudgetReached) or (self.capped and limited)
 
     @property
     def may_be_tried_again(self) -> bool:
@@ -229,12 +252,14 @@ class TurnRules(RuleBasedStateMachine):
             assert set(statuses) <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
         kind = self.shadow.finished.outcome.kind if self.shadow.finished is not None else None
         expected = expected_kinds(self.shadow, reason, book, said_text=self.said_text, refused=self.refused)
+        if self.capped and reason is FinishReason.OUTPUT_LIMIT:
+            expected = {OutcomeKind.BUDGET_EXCEEDED}
         assert kind in expected, f"{kind} after {reason}"
         self.forget_attempt()
 
     def forget_attempt(self) -> None:
         self.stops = []
-        self.said_text = self.refused = self.called = self.reported = False
+        self.said_text = self.refused = self.called = self.reported = self.capped = False
 
     @precondition(lambda self: self.model_is_called and (self.may_be_tried_again or self.patience <= 0))
     @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]), left=REMAINING)
@@ -419,7 +444,9 @@ class TurnRules(RuleBasedStateMachine):
             case DriverFailed() | PreparationFailed():
                 assert outcome.kind is OutcomeKind.ERRORED
             case _:
-                assert outcome.kind not in {OutcomeKind.ABORTED, OutcomeKind.BUDGET_EXCEEDED}
+                assert outcome.kind is not OutcomeKind.ABORTED
+                assert (outcome.kind is OutcomeKind.BUDGET_EXCEEDED) == self.over_budget(last)
+                assert outcome.limit_trip == BUDGET or outcome.kind is not OutcomeKind.BUDGET_EXCEEDED
         if outcome.kind is OutcomeKind.MAX_STEPS:
             assert outcome.limit_trip is not None
             steps = outcome.limit_trip.policy_path == "loop.max_steps"
