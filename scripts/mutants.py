@@ -323,6 +323,7 @@ EXAMPLE_FILES = (
     "test_completion.py",
     "test_admission.py",
     "test_aftermath.py",
+    "test_budgets.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
 NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"
