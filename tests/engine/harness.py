@@ -129,6 +129,8 @@ async def world(
     max_active_runs: int = 100,
     options: GenerationOptions | None = None,
     hooks: Mapping[str, CompletionHook] | None = None,
+    agents: Sequence[Agent] = (),
+    max_run_depth: int = 4,
     model: ScriptedProvider | None = None,
     price_of: PriceOf = no_price,
 ) -> AsyncIterator[World]:
@@ -141,10 +143,11 @@ async def world(
         config=EngineConfig(
             "default",
             max_active_runs=max_active_runs,
+            max_run_depth=max_run_depth,
             heartbeat_seconds=heartbeat,
             deployment_policy=policy or Policy(),
         ),
-        agents={"default": Agent("default", ("Be brief.",), selection)},
+        agents={"default": Agent("default", ("Be brief.",), selection), **{agent.agent_id: agent for agent in agents}},
         providers={"scripted": provider},
         default_model=selection,
         registry=registry,

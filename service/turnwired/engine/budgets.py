@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from turnwired.domain.outcome import LimitTrip
+from turnwired.domain.failure import Reason
+from turnwired.domain.outcome import LimitTrip, Notice
 from turnwired.domain.usage import INEXACT, Cost, Usage
 from turnwired.engine.pricing import Pricing
 from turnwired.engine.totals import day_of, spending_of, tokens_of
@@ -26,6 +27,12 @@ LEAST_OVERSHOOT = 32
 OVERSHOOT_SHARE = 50
 NEAR_SHARE = 5
 """A call that leaves less than this share of a budget is counted with care before it is made."""
+
+BUDGETS_ESTIMATED = Notice(
+    Reason.LIMIT_ESTIMATED,
+    "The provider reports no usage, so the budgets of this run are held by estimates: of the request by its size or a "
+    "tokenizer, of the answer by its size.",
+)
 
 
 @dataclass(frozen=True, slots=True)
