@@ -112,7 +112,8 @@ class Runs(RuleBasedStateMachine):
     def a_run_comes(self, session: str | None, early: bool, child: bool, data: st.DataObject) -> None:
         self.runs += 1
         self.totals.early = early
-        spender = Spender(f"run_{self.runs}", "t", session, DAY)
+        own = () if session is None else (session,)
+        spender = Spender(f"run_{self.runs}", "t", session, DAY, own)
         parents = self.some()
         lines = data.draw(st.sampled_from(parents)).purse.lines if child and parents else ()
         self.opening.append(self.book.open(spender, self.budgets, PRICING, None, lines))
@@ -191,7 +192,7 @@ class Runs(RuleBasedStateMachine):
         run.purse.settling()
         run.settling = True
 
-    @precondition(lambda self: [run for run in self.some(settling=True) if not run.committed])
+    @precondition(lambda self: any(not run.committed for run in self.some(settling=True)))
     @rule(data=st.data())
     def the_store_has_it(self, data: st.DataObject) -> None:
         run = data.draw(st.sampled_from([run for run in self.some(settling=True) if not run.committed]))
@@ -201,7 +202,7 @@ class Runs(RuleBasedStateMachine):
             amounts = self.totals.amounts.setdefault((spent.scope, spent.name), {})
             amounts[spent.unit] = amounts.get(spent.unit, 0) + spent.amount
 
-    @precondition(lambda self: [run for run in self.live if run.committed])
+    @precondition(lambda self: any(run.committed for run in self.live))
     @rule(data=st.data())
     def the_run_is_told(self, data: st.DataObject) -> None:
         run = data.draw(st.sampled_from([run for run in self.live if run.committed]))

@@ -13,6 +13,7 @@ from budgets.test_runs import look, text_of, trip_of
 from budgets.test_totals import kinds, nothing_is_left
 from engine.harness import world
 from execution.served import SECONDS, served, turn
+from rpc.server import details
 
 from turnwire.v1 import turn_service_pb2
 from turnwired.domain.errors import InvalidRequest, Unavailable
@@ -126,7 +127,7 @@ async def test_money_without_a_price_is_refused_before_the_run_exists(name: str)
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert f"turn.policy.budget.{name}" in (caught.value.details() or "")
         assert "has no price" in (caught.value.details() or "")
-        assert b"LIMIT_NOT_MEASURABLE" in dict(caught.value.trailing_metadata() or ())["grpc-status-details-bin"]
+        assert details(caught.value)[0].reason == "LIMIT_NOT_MEASURABLE"
         assert await store.list_runs(RunFilter("default"), 10, "") == ([], "")
         assert s.provider.requests == []
 

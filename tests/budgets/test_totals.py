@@ -16,9 +16,10 @@ from turnwired.domain.errors import Unavailable
 from turnwired.domain.event import IterationStarted, TextDelta
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import TextChunk
+from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import OutputPolicy, Policy
-from turnwired.domain.run import Caller, TurnSpec
+from turnwired.domain.run import Agent, Caller, TurnSpec
 from turnwired.domain.usage import Cost
 from turnwired.engine import log as engine_log
 from turnwired.engine import service
@@ -32,6 +33,7 @@ from turnwired.testing.provider import Step, calls, fails
 pytestmark = pytest.mark.anyio
 
 ANSWERED = OutcomeKind.ANSWERED
+SCRIPTED = ModelSelection("scripted", "scripted-model")
 STOPPED = Failure(FailurePhase.MODEL, Reason.CANCELLED, "The test has seen enough.")
 
 
@@ -266,6 +268,75 @@ async def test_what_a_child_spends_is_in_the_total_of_its_parents_session() -> N
         await task
         assert await kept.spent("default", SpendingScope.SESSION, "s") == {"tokens": 620}
         assert await kept.spent("default", SpendingScope.DAY, day_of(now_ns())) == {"tokens": 620}
+
+
+@pytest.mark.requirement("BUDGET-14", "BUDGET-6")
+async def test_what_children_of_a_run_without_budgets_spend_is_in_the_total_of_its_session_too() -> None:
+    gate = Gate()
+    kept = MemoryStore()
+    script: list[Sequence[Step]] = [[gate, *says("Parent.", 100, 20)], says("Child.", 400, 100)]
+    async with world([], model=Counting(script), store=kept) as w:
+        parent, _, task = await w.start(session_id="s")
+        await gate.reached()
+        await w.run(parent_run_id=parent)
+        gate.open()
+        await task
+        assert await kept.spent("default", SpendingScope.SESSION, "s") == {"tokens": 620}
+
+
+@pytest.mark.requirement("BUDGET-14", "BUDGET-19")
+async def test_a_child_that_crashed_counts_in_the_total_of_its_parents_session() -> None:
+    kept = FaultyStore()
+    gate, second = Gate(), Gate()
+    script: list[Sequence[Step]] = [
+        [gate, *says("Parent.")],
+        calls(("look", "{}")),
+        [second, *says("never")],
+    ]
+    async with world([], {"look": look}, model=Counting(script), store=kept) as w:
+        parent, _, task = await w.start(session_id="s")
+        await gate.reached()
+        _, _, child = await w.start(parent_run_id=parent)
+        await second.reached()
+        kept.fence = True  # the process dies here
+        task.cancel()
+        child.cancel()
+    kept.fence = False
+    async with world([], store=kept):
+        assert await kept.spent("default", SpendingScope.SESSION, "s") == {"tokens": 120}
+
+
+@pytest.mark.requirement("BUDGET-14")
+async def test_a_child_cannot_widen_what_its_ancestors_are_bound_by() -> None:
+    gate = Gate()
+    script: list[Sequence[Step]] = [[gate, *says("Parent.", 100, 20)]]
+    async with world([], model=Counting(script)) as w:
+        parent, _, task = await w.start(policy=budget(max_tenant_day_tokens=6000))
+        await gate.reached()
+        child = await w.run("x" * 9000, parent_run_id=parent, policy=budget(max_tenant_day_tokens=10**6))
+        assert trip_of(child).limit == "6000"
+        gate.open()
+        await task
+
+
+@pytest.mark.requirement("BUDGET-14")
+async def test_agents_as_tools_spend_from_the_budget_of_the_run_that_calls_them() -> None:
+    script: list[Sequence[Step]] = [
+        calls(("agent__scribe", '{"input": "Write."}')),
+        says("Written.", 800, 50),
+        says("never"),
+    ]
+    agents = [
+        Agent("default", model=SCRIPTED, agents=("scribe",)),
+        Agent("scribe", model=SCRIPTED),
+    ]
+    async with world([], model=Counting(script), agents=agents) as w:
+        reader = await w.run(policy=budget(max_total_tokens=1000))
+        assert len(w.provider.requests) == 2
+        await nothing_is_left(w)
+    trip = trip_of(reader)
+    assert trip.policy_path == "budget.max_total_tokens"
+    assert int(trip.observed) > 970, "what the child used is in it"
 
 
 @pytest.mark.requirement("BUDGET-23")

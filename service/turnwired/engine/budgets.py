@@ -37,12 +37,13 @@ BUDGETS_ESTIMATED = Notice(
 
 @dataclass(frozen=True, slots=True)
 class Spender:
-    """Who spends: a run, and whose totals it counts in."""
+    """Who spends: a run, and whose totals it counts in. ``sessions``: its own, and those of the runs above it."""
 
     run_id: str
     tenant: str
     session_id: str | None
     create_time_ns: int
+    sessions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +269,7 @@ class Purse:
     def spending(self, usage: Usage, cost: Cost | None) -> tuple[Spending, ...]:
         """What the run adds to stored totals: those of its own, and those of the runs that it is a child of."""
         who = self._spender
-        own = spending_of(who.tenant, who.session_id, who.create_time_ns, usage, cost)
+        own = spending_of(who.tenant, who.sessions, who.create_time_ns, usage, cost)
         known = {(item.scope, item.name, item.unit) for item in own}
         keys = {line.account.key for line in self._lines}
         return own + tuple(

@@ -173,6 +173,11 @@ class Execution:
         return () if self._prepared.purse is None else self._prepared.purse.lines
 
     @property
+    def sessions(self) -> tuple[str, ...]:
+        """The session of this run and of those above it."""
+        return self._prepared.sessions
+
+    @property
     def run_state(self) -> Run:
         """The run as it stands now. It is settled when that is durable: until then its outcome may still be lost."""
         if self._settled is not None and self._log.finished:
@@ -458,7 +463,7 @@ class Execution:
         run = replace(self._settled, last_sequence=self._log.last, epoch=self._log.epoch)
         purse, tenant = self._prepared.purse, self._prepared.spec.caller.tenant
         if purse is None:
-            spent = spending_of(tenant, run.session_id, run.create_time_ns, run.usage, run.cost)
+            spent = spending_of(tenant, self.sessions, run.create_time_ns, run.usage, run.cost)
         else:
             spent = purse.spending(run.usage, run.cost)
             purse.settling()

@@ -183,10 +183,11 @@ class Preparer:
         parent_headers: Mapping[str, str],
         depth: int = 0,
         inherited: Sequence[Line] = (),
+        sessions: tuple[str, ...] = (),
     ) -> tuple[Prepared, TurnSetup]:
         """Gather all that the run needs. Raises only cancellation.
 
-        ``depth``: how many runs stand above it; ``inherited`` are their budgets.
+        ``depth``: how many runs stand above it; ``inherited`` are their budgets. ``sessions``: its own and theirs.
         """
         spec, agent = resolved.spec, resolved.agent
         view, prompt, failure = await self._gather(resolved, run.run_id, depth)
@@ -211,9 +212,9 @@ class Preparer:
         price = await self._wiring.price_of(resolved.model)
         purse: Purse | None = None
         if failure is None and (bounds.budgets or inherited):
-            purse, failure = await self._purse(
-                resolved, run, bounds, Pricing(price, bounds.iteration_timeout), inherited
-            )
+            spender = Spender(run.run_id, spec.caller.tenant, spec.session_id, run.create_time_ns, sessions)
+            pricing = Pricing(price, bounds.iteration_timeout)
+            purse, failure = await self._purse(resolved, spender, bounds, pricing, inherited)
         estimated = purse is not None and not info.reports_usage
         setup = TurnSetup(
             run_id=run.run_id,
@@ -244,19 +245,19 @@ class Preparer:
             telemetry=telemetry,
             failure=failure,
             purse=purse,
+            sessions=sessions,
         )
         return prepared, setup
 
     async def _purse(
-        self, resolved: Resolved, run: Run, bounds: Bounds, pricing: Pricing, inherited: Sequence[Line]
+        self, resolved: Resolved, spender: Spender, bounds: Bounds, pricing: Pricing, inherited: Sequence[Line]
     ) -> tuple[Purse | None, Failure | None]:
-        spec, most = resolved.spec, resolved.policy.policy.output.max_output_tokens
-        spender = Spender(run.run_id, spec.caller.tenant, spec.session_id, run.create_time_ns)
+        most = resolved.policy.policy.output.max_output_tokens
         known = most if isinstance(most, int) else None
         try:
             return await self.budgets.open(spender, bounds.budgets, pricing, known, inherited), None
         except StoreError as error:
-            logger.error("run %s: what was spent could not be read: %s", run.run_id, error)  # noqa: TRY400 - the error says it all
+            logger.error("run %s: what was spent could not be read: %s", spender.run_id, error)  # noqa: TRY400 - the error says it all
             words = "What was spent before could not be read. Try again; the server's log says what is wrong."
             return None, replace(_failure(Reason.STORE_UNAVAILABLE, words), retryable=True)
 

@@ -19,6 +19,7 @@ class Prepared:
     """What a run needs beside its machine. ``provider`` is None when preparation failed with ``failure``.
 
     ``request`` is what its model calls have in common. ``purse``: the budgets that bind the run; None: there are none.
+    ``sessions``: its own, and those of the runs above it, whose totals it counts in.
     """
 
     spec: TurnSpec
@@ -31,3 +32,4 @@ class Prepared:
     telemetry: RunTelemetry
     failure: Failure | None = None
     purse: Purse | None = None
+    sessions: tuple[str, ...] = ()

@@ -233,10 +233,18 @@ class Engine:
 
     def _inherited(self, spec: TurnSpec) -> Sequence[Line]:
         """The budgets of the run that this one is a child of: what a child spends, its ancestors have spent."""
+        parent = self._parent(spec)
+        return () if parent is None else parent.budget_lines
+
+    def _sessions_of(self, spec: TurnSpec) -> tuple[str, ...]:
+        """The run's session and those of the runs above it: what it spends counts in the totals of all of them."""
+        parent = self._parent(spec)
+        own = () if spec.session_id is None else (spec.session_id,)
+        return own if parent is None else own + parent.sessions
+
+    def _parent(self, spec: TurnSpec) -> Execution | None:
         parent = self._live.get(spec.parent_run_id) if spec.parent_run_id is not None else None
-        if parent is None or parent.execution is None or parent.caller.tenant != spec.caller.tenant:
-            return ()
-        return parent.execution.budget_lines
+        return parent.execution if parent is not None and parent.caller.tenant == spec.caller.tenant else None
 
     async def _own(
         self,
@@ -339,8 +347,9 @@ class Engine:
     ) -> None:
         fault: Failure | None = None
         try:
+            inherited, sessions = self._inherited(resolved.spec), self._sessions_of(resolved.spec)
             prepared, setup = await self._preparer.prepare(
-                resolved, live.run, input_, parent_headers, live.depth, self._inherited(resolved.spec)
+                resolved, live.run, input_, parent_headers, live.depth, inherited, sessions
             )
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
             if live.stopped is not None:

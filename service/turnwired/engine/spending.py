@@ -75,8 +75,9 @@ class BudgetedCall:
         end = None if seconds is None else asyncio.get_running_loop().time() + seconds
         async with aclosing(answer):
             while self.trip is None:
+                timer = asyncio.timeout_at(end)
                 try:
-                    async with asyncio.timeout_at(end) as timer:
+                    async with timer:
                         items = await anext(answer)
                 except StopAsyncIteration:
                     return

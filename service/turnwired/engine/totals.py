@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
 
@@ -29,15 +30,14 @@ def tokens_of(usage: Usage) -> int:
 
 
 def spending_of(
-    tenant: str, session_id: str | None, create_time_ns: int, usage: Usage, cost: Cost | None
+    tenant: str, sessions: Sequence[str], create_time_ns: int, usage: Usage, cost: Cost | None
 ) -> tuple[Spending, ...]:
-    """What a run adds to the totals of its session and of the day on which it began."""
+    """What a run adds to totals: of its session and those of the runs above it, and of the day on which it began."""
     amounts = [(TOKENS, tokens_of(usage))]
     if cost is not None:
         amounts.append((cost.currency_code, cost.amount_nanos))
     names = [(SpendingScope.DAY, day_of(create_time_ns))]
-    if session_id is not None:
-        names.append((SpendingScope.SESSION, session_id))
+    names.extend((SpendingScope.SESSION, session_id) for session_id in dict.fromkeys(sessions))
     return tuple(
         Spending(tenant, scope, name, unit, min(amount, MAX_NANOS))
         for scope, name in names
