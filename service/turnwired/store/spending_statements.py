@@ -13,7 +13,6 @@ from turnwired.store.schema import spending
 from turnwired.store.statements import Rows
 
 _ONE = literal_column("1", Integer)
-_ZERO = literal_column("0", BigInteger)
 _MOST = literal_column(str(MOST_SPENT), BigInteger)
 _KEY = ("tenant", "scope", "name", "unit")
 _COLUMNS: tuple[tuple[str, TypeEngine[Any]], ...] = (*((name, String()) for name in _KEY), ("amount", BigInteger()))
@@ -21,7 +20,7 @@ _COLUMNS: tuple[tuple[str, TypeEngine[Any]], ...] = (*((name, String()) for name
 
 def _add(given: CTE) -> Executable:
     there = exists(_ONE).where(*(spending.c[name] == given.c[name] for name in _KEY))
-    rows = select(*(given.c[name] for name in _KEY), _ZERO).where(given.c.tenant.is_not(None), ~there)
+    rows = select(*(given.c[name] for name in (*_KEY, "amount"))).where(given.c.tenant.is_not(None), ~there)
     return insert(spending).from_select([*_KEY, "amount"], rows, include_defaults=False)
 
 
@@ -34,10 +33,10 @@ def _raise(given: CTE) -> Executable:
     )
 
 
-ADD_TOTALS = Rows("add_totals", _COLUMNS, _add)
-"""Totals that are not there yet, as 0."""
 RAISE_TOTALS = Rows("raise_totals", _COLUMNS, _raise)
 """Totals that are there, raised by what is given; each may be given once."""
+ADD_TOTALS = Rows("add_totals", _COLUMNS, _add)
+"""Totals that are not there yet: after those that are were raised."""
 
 _tenant = bindparam("tenant", type_=String)
 SPENT = select(spending.c.unit, spending.c.amount).where(

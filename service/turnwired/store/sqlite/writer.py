@@ -210,9 +210,13 @@ class Writer:
         sql.TOUCH_SETTLED.run(self._connection, [(run_id, end.settle_time_ns) for run_id, end in ends])
         told = [(hook, run_id, end.settle_time_ns) for run_id, end in ends for hook in end.hooks]
         sql.ADD_DELIVERIES.run(self._connection, told)
-        sums = sums_of(end for _, end in ends)
-        sql.ADD_TOTALS.run(self._connection, sums)
+        self._add_spending(sums_of(end for _, end in ends))
+
+    def _add_spending(self, sums: Sequence[tuple[str, str, str, str, int]]) -> None:
+        before = self._connection.total_changes
         sql.RAISE_TOTALS.run(self._connection, sums)
+        if self._connection.total_changes - before < len(sums):  # the first run of a session or day
+            sql.ADD_TOTALS.run(self._connection, sums)
 
     def _set_refusal(self, job: WriteJob, append: Append) -> None:
         try:
