@@ -10,8 +10,8 @@ import grpc
 import pytest
 from budgets.kit import PER_TIME, PER_TOKEN, Counting, Gate, budget, priced, says, streams
 from budgets.test_runs import look, text_of, trip_of
-from budgets.test_totals import kinds, nothing_is_left
-from engine.harness import world
+from budgets.test_totals import STOPPED, kinds, nothing_is_left
+from engine.harness import CALLER, world
 from execution.served import SECONDS, served, turn
 from rpc.server import details
 
@@ -21,13 +21,15 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.generation import TextChunk
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import BudgetPolicy, Policy, PolicyLayer
-from turnwired.domain.usage import Cost
+from turnwired.domain.usage import Cost, UsageSource
+from turnwired.engine.log import now_ns
 from turnwired.engine.pricing import Pricing
+from turnwired.engine.totals import day_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.policy.ratecard import Rate
 from turnwired.store.memory import MemoryStore
-from turnwired.store.port import RunFilter
-from turnwired.testing.provider import Step, calls
+from turnwired.store.port import RunFilter, SpendingScope
+from turnwired.testing.provider import Step, calls, fails, usage
 
 pytestmark = pytest.mark.anyio
 
@@ -111,6 +113,28 @@ def test_a_price_is_a_line_over_the_output_at_the_input_that_there_is() -> None:
     free = Pricing(lambda usage, ns: Rate().price(usage, ns, "test"))
     assert free.affordable(10**6, 0) > 10**12
     assert free.currency == "USD"
+
+
+@pytest.mark.requirement("BUDGET-10", "BUDGET-9")
+@pytest.mark.parametrize("how", ["breaks", "is cancelled"])
+async def test_what_an_answer_that_broke_off_had_used_is_counted_and_no_exact_number(how: str) -> None:
+    gate = Gate()
+    ending: Step = fails(Reason.PROVIDER_NETWORK) if how == "breaks" else gate
+    script: list[Sequence[Step]] = [[[usage(5000, 0)], [TextChunk(0, "Par")], ending]]
+    async with world([], model=Counting(script), price_of=priced(PER_TOKEN)) as w:
+        run_id, reader, task = await w.start(policy=budget(max_tenant_day_cost=usd(10**9)))
+        if how != "breaks":
+            await gate.reached()
+            await w.engine.cancel_run(CALLER, run_id, STOPPED)
+        await task
+        spent = await w.store.spent("default", SpendingScope.DAY, day_of(now_ns()))
+    finished = reader.finished
+    assert finished.outcome.kind is (OutcomeKind.ERRORED if how == "breaks" else OutcomeKind.ABORTED)
+    assert finished.outcome.partial
+    assert (finished.usage.input_tokens, finished.usage.output_tokens) == (5000, 1)
+    assert finished.usage.source is UsageSource.MIXED
+    assert finished.cost == Cost("USD", 5000 * 1000 + 4000, "test", complete=False)
+    assert spent == {"tokens": 5001, "USD": 5_004_000}
 
 
 @pytest.mark.requirement("BUDGET-11")

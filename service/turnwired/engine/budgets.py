@@ -129,8 +129,11 @@ class Purse:
     # --- before a call ------------------------------------------------------------------------------------------------
 
     def is_near(self, input_tokens: int, most: int | None) -> bool:
-        """Whether a call of this size comes near a limit, so that its input should be counted with care."""
-        output = UNKNOWN_OUTPUT if most is None else most
+        """Whether a call of this size comes near a limit, so that its input should be counted with care.
+
+        Of an answer that may be very long only so much is looked at: most are not.
+        """
+        output = UNKNOWN_OUTPUT if most is None else min(most, UNKNOWN_OUTPUT)
         return any(
             line.left - self._amount(line, input_tokens, output) < line.budget.limit // NEAR_SHARE
             for line in self._lines
