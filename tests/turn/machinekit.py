@@ -18,7 +18,14 @@ from turnwired.domain.generation import (
 from turnwired.domain.message import Message, Part, Role, Text, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Outcome
-from turnwired.domain.policy import ArgumentValidation, CompletionMode, EffectivePolicy, Policy, ToolErrorMode
+from turnwired.domain.policy import (
+    ArgumentValidation,
+    CompletionMode,
+    EffectivePolicy,
+    HistoryOverflowMode,
+    Policy,
+    ToolErrorMode,
+)
 from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.effects import Effect, Emitted, ResolveTool, Settle, Step
@@ -69,6 +76,9 @@ def bounds_with(**changes: Any) -> Bounds:
         "completion_prompt": None,
         "completion_hook": None,
         "completion_tools": False,
+        "max_history_tokens": None,
+        "history_overflow": HistoryOverflowMode.FAIL,
+        "attachment_wait": 30.0,
     }
     return Bounds(**(values | changes))
 

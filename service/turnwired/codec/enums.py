@@ -19,6 +19,7 @@ from turnwire.v1 import (
     turn_service_pb2,
     usage_pb2,
 )
+from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.errors import CodecError
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
@@ -59,6 +60,7 @@ class EnumTable(Generic[DomainEnum, WireNumber]):
         return self.from_wire(number, field) if number else None
 
 
+ATTACHMENT_STATE = EnumTable(AttachmentState, message_pb2.AttachmentState.items(), "ATTACHMENT_STATE_")
 COLLISION_RESOLUTION = EnumTable(CollisionResolution, tool_pb2.CollisionResolution.items(), "COLLISION_RESOLUTION_")
 FAILURE_PHASE = EnumTable(FailurePhase, outcome_pb2.FailurePhase.items(), "FAILURE_PHASE_")
 FINISH_REASON = EnumTable(FinishReason, trace_pb2.FinishReason.items(), "FINISH_REASON_")

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwire.v1 import event_pb2
+from turnwired.codec.attachment import attachment_from_pb, attachment_to_pb
 from turnwired.codec.enums import FINISH_REASON, ITERATION_KIND
 from turnwired.codec.frame import events_of, record_header
 from turnwired.codec.message import (
     message_from_pb,
     message_to_pb,
+    messages_from_pb,
     part_from_pb,
     part_to_pb,
     tool_result_from_pb,
@@ -199,6 +201,25 @@ def _call_finished(event: domain.ToolCallFinished, out: event_pb2.RunEvent) -> N
         duration_to_pb(event.duration_ns, finished.duration)
 
 
+def _attachment_updated(event: domain.AttachmentUpdated, out: event_pb2.RunEvent) -> None:
+    attachment_to_pb(event.attachment, out.attachment_updated.attachment)
+
+
+def _input_appended(event: domain.InputAppended, out: event_pb2.RunEvent) -> None:
+    out.input_appended.SetInParent()
+    for message in event.input:
+        message_to_pb(message, out.input_appended.input.add())
+
+
+def _history_truncated(event: domain.HistoryTruncated, out: event_pb2.RunEvent) -> None:
+    truncated = out.history_truncated
+    truncated.SetInParent()
+    truncated.dropped_message_count = event.dropped_message_count
+    truncated.dropped_tool_group_count = event.dropped_tool_group_count
+    truncated.tokens_before = event.tokens_before
+    truncated.tokens_after = event.tokens_after
+
+
 def _notice(event: Notice, out: event_pb2.RunEvent) -> None:
     notice_to_pb(event, out.notice)
 
@@ -235,6 +256,9 @@ _ENCODERS: Final[Mapping[type, Callable[[Any, event_pb2.RunEvent], None]]] = {
     domain.ToolCallArgumentsFinished: _arguments_finished,
     domain.ToolCallExecuting: _executing,
     domain.ToolCallFinished: _call_finished,
+    domain.AttachmentUpdated: _attachment_updated,
+    domain.InputAppended: _input_appended,
+    domain.HistoryTruncated: _history_truncated,
     Notice: _notice,
     domain.RunFinished: _run_finished,
 }
@@ -329,6 +353,16 @@ def _run_finished_from(message: event_pb2.RunEvent) -> domain.RunFinished:
     )
 
 
+def _history_truncated_from(message: event_pb2.RunEvent) -> domain.HistoryTruncated:
+    truncated = message.history_truncated
+    return domain.HistoryTruncated(
+        truncated.dropped_message_count,
+        truncated.dropped_tool_group_count,
+        truncated.tokens_before,
+        truncated.tokens_after,
+    )
+
+
 _DECODERS: Final[Mapping[str, Callable[[event_pb2.RunEvent], Event]]] = {
     "text_delta": lambda m: domain.TextDelta(m.text_delta.part_id, m.text_delta.text),
     "reasoning_delta": lambda m: domain.ReasoningDelta(m.reasoning_delta.part_id, m.reasoning_delta.text),
@@ -347,6 +381,9 @@ _DECODERS: Final[Mapping[str, Callable[[event_pb2.RunEvent], Event]]] = {
     ),
     "tool_call_executing": _executing_from,
     "tool_call_finished": _call_finished_from,
+    "attachment_updated": lambda m: domain.AttachmentUpdated(attachment_from_pb(m.attachment_updated.attachment)),
+    "input_appended": lambda m: domain.InputAppended(messages_from_pb(m.input_appended.input, "input")),
+    "history_truncated": _history_truncated_from,
     "notice": lambda m: notice_from_pb(m.notice),
     "run_finished": _run_finished_from,
 }

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from turnwired.codec.attachment import attachment_from_pb, attachment_to_pb
 from turnwired.codec.enums import FINISH_REASON, ITERATION_KIND, TOOL_RESULT_STATUS
 from turnwired.codec.message import (
+    message_from_pb,
+    message_to_pb,
     part_to_pb,
     parts_from_pb,
     tool_call_from_pb,
@@ -28,9 +31,19 @@ from turnwired.codec.values import (
     usage_from_pb,
     usage_to_pb,
 )
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.errors import CodecError
+from turnwired.domain.message import Message
 from turnwired.domain.outcome import Notice
-from turnwired.domain.trace import AttemptTrace, IterationTrace, RunTrace, ToolCallTrace, TraceEntry
+from turnwired.domain.trace import (
+    AttemptTrace,
+    HistoryChangeTrace,
+    IterationTrace,
+    RunTrace,
+    ToolCallTrace,
+    TraceEntry,
+    TraceItem,
+)
 
 if TYPE_CHECKING:
     from turnwire.v1 import trace_pb2
@@ -66,12 +79,18 @@ def _entry_to_pb(value: TraceEntry, out: trace_pb2.TraceEntry) -> None:
             _iteration_to_pb(iteration, out.iteration)
         case ToolCallTrace() as call:
             _call_to_pb(call, out.tool_call)
+        case HistoryChangeTrace() as change:
+            _change_to_pb(change, out.history_change)
         case Notice() as notice:
             notice_to_pb(notice, out.notice)
+        case Attachment() as attachment:
+            attachment_to_pb(attachment, out.attachment)
+        case Message() as message:
+            message_to_pb(message, out.input)
 
 
 def _entry_from_pb(message: trace_pb2.TraceEntry) -> TraceEntry:
-    entry: IterationTrace | ToolCallTrace | Notice
+    entry: TraceItem
     match message.WhichOneof("entry"):
         case "iteration":
             entry = _iteration_from_pb(message.iteration)
@@ -79,6 +98,12 @@ def _entry_from_pb(message: trace_pb2.TraceEntry) -> TraceEntry:
             entry = _call_from_pb(message.tool_call)
         case "notice":
             entry = notice_from_pb(message.notice)
+        case "history_change":
+            entry = _change_from_pb(message.history_change)
+        case "attachment":
+            entry = attachment_from_pb(message.attachment)
+        case "input":
+            entry = message_from_pb(message.input)
         case other:
             raise CodecError(f"{other or 'its kind'} is not known to this version")
     return TraceEntry(
@@ -87,6 +112,20 @@ def _entry_from_pb(message: trace_pb2.TraceEntry) -> TraceEntry:
         time_from_pb(message.start_time),
         entry,
         time_from_pb(message.end_time),
+    )
+
+
+def _change_to_pb(value: HistoryChangeTrace, out: trace_pb2.HistoryChangeTrace) -> None:
+    out.SetInParent()
+    out.dropped_message_count = value.dropped_message_count
+    out.dropped_tool_group_count = value.dropped_tool_group_count
+    out.tokens_before = value.tokens_before
+    out.tokens_after = value.tokens_after
+
+
+def _change_from_pb(message: trace_pb2.HistoryChangeTrace) -> HistoryChangeTrace:
+    return HistoryChangeTrace(
+        message.dropped_message_count, message.dropped_tool_group_count, message.tokens_before, message.tokens_after
     )
 
 

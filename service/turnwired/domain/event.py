@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Part, ToolResult
@@ -149,6 +150,33 @@ class ToolCallFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class AttachmentUpdated:
+    """An attachment of the turn is there, is awaited, or will not come in time."""
+
+    attachment: Attachment
+
+
+@dataclass(frozen=True, slots=True)
+class InputAppended:
+    """Messages that the caller added while the run went on; the model sees them in its next iteration."""
+
+    input: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTruncated:
+    """The oldest groups of the conversation are left out from here on: messages, and groups with tool calls of them.
+
+    Tokens are estimates of the conversation as it would have been sent, and as it is.
+    """
+
+    dropped_message_count: int
+    dropped_tool_group_count: int
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelUsage:
     """Usage and cost of one model."""
 
@@ -186,6 +214,9 @@ Event = (
     | ToolCallArgumentsFinished
     | ToolCallExecuting
     | ToolCallFinished
+    | AttachmentUpdated
+    | InputAppended
+    | HistoryTruncated
     | Notice
     | RunFinished
 )

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import FinishReason
-from turnwired.domain.message import Part, ToolCall, ToolResult, ToolResultStatus
+from turnwired.domain.message import Message, Part, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.model import IterationKind, ModelSelection
 from turnwired.domain.outcome import Notice
 from turnwired.domain.usage import Cost, Usage
@@ -61,13 +62,27 @@ class ToolCallTrace:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryChangeTrace:
+    """History was cut: messages and groups with tool calls left out, tokens before and after."""
+
+    dropped_message_count: int
+    dropped_tool_group_count: int
+    tokens_before: int
+    tokens_after: int
+
+
+TraceItem = IterationTrace | ToolCallTrace | HistoryChangeTrace | Notice | Attachment | Message
+"""What a step was. An attachment is as it was last seen; a message is input that was appended."""
+
+
+@dataclass(frozen=True, slots=True)
 class TraceEntry:
     """One step of a run, with the first and last event that it folds."""
 
     first_sequence: int
     last_sequence: int
     start_time_ns: int
-    entry: IterationTrace | ToolCallTrace | Notice
+    entry: TraceItem
     end_time_ns: int = 0
 
 

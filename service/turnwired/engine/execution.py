@@ -33,6 +33,7 @@ from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
 from turnwired.engine.completion import ask_hook
+from turnwired.engine.fitting import fit
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
@@ -59,6 +60,7 @@ from turnwired.turn.facts import (
     DeadlineReached,
     DriverFailed,
     Fact,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -305,7 +307,7 @@ class Execution:
         reads = said = 0
         failure: Failure | None = None
         try:
-            provider, request = self._request(effect)
+            provider, request = await self._request(effect)
             self.feed(ModelCalled(iteration, attempt, estimated_tokens(request_size(request))))
             async with aclosing(provider.generate(request)) as batches:
                 async for items in batches:
@@ -334,7 +336,7 @@ class Execution:
         else:
             self.feed(ModelFailed(iteration, attempt, failure, jitter, took, first, remaining))
 
-    def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
+    async def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
         prepared = self._prepared
         assert prepared.provider is not None, "a prepared run has a provider"
         assert prepared.prompt is not None, "a prepared run has a prompt"
@@ -343,7 +345,6 @@ class Execution:
         request = replace(
             prepared.request,
             system=prompt.system,
-            messages=prompt.messages(),
             tools=prompt.tools,
             offered=prompt.offered,
             max_output_tokens=effect.max_output_tokens,
@@ -353,6 +354,11 @@ class Execution:
         if effect.iteration > 1:
             # A forced choice holds for the first iteration only: later it would never let the model answer.
             request = replace(request, tool_choice=ToolChoice())
+        change = await fit(prompt.history, prepared.provider, request, prepared.bounds, shorten=effect.shorten)
+        if change is not None:
+            self.feed(HistoryCut(effect.iteration, effect.attempt, change))
+            await self._log.flushed(self._log.last)
+        request = replace(request, messages=prompt.messages())
         return prepared.provider, request if effect.offer_tools else without_tools(prepared.provider, request)
 
     async def _ask_hook(self, effect: AskHook) -> None:

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from opentelemetry.trace import SpanKind, Tracer
 
 from turnwired.domain.event import (
+    AttachmentUpdated,
     Event,
+    HistoryTruncated,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -219,6 +222,9 @@ class OtelRunTelemetry:
                 | ToolCallStarted()
                 | ToolCallArgumentsFinished()
                 | ToolCallExecuting()
+                | AttachmentUpdated()
+                | InputAppended()
+                | HistoryTruncated()
                 | Notice()
             ):
                 pass

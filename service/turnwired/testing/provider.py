@@ -24,7 +24,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import Blob, Data, Message, OpaqueBlock, Reasoning, Text, ToolCall, ToolResult
 from turnwired.domain.tool import Tool
-from turnwired.domain.usage import Usage, UsageSource
+from turnwired.domain.usage import Usage, UsageSource, estimated_tokens
 from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
 
 Gate = Callable[[], Awaitable[object]]
@@ -82,6 +82,10 @@ class ScriptedProvider:
     async def count_tokens(self, request: ModelRequest) -> TokenCount:
         """One token for each message."""
         return TokenCount(len(request.messages), "one for each message")
+
+    async def measure(self, model: str, pieces: Sequence[bytes]) -> Sequence[int]:
+        """A token for every four bytes of a message."""
+        return [estimated_tokens(len(piece)) for piece in pieces]
 
     def messages(self, call: int) -> list[dict[str, object]]:
         """The messages of a request, decoded."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnwired.domain.event import HistoryTruncated
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import ToolResult
@@ -33,6 +34,15 @@ class ModelCalled:
     iteration: int
     attempt: int
     input_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCut:
+    """The conversation is too long: the request is made without its oldest groups. Before ModelCalled."""
+
+    iteration: int
+    attempt: int
+    change: HistoryTruncated
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,7 @@ class DriverFailed:
 Fact = (
     Begin
     | PreparationFailed
+    | HistoryCut
     | ModelCalled
     | ModelProduced
     | ModelEnded

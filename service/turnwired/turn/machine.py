@@ -38,6 +38,7 @@ from turnwired.turn.facts import (
     DeadlineReached,
     DriverFailed,
     Fact,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -82,7 +83,7 @@ class TurnMachine:
         self._calls_completed = 0
         self._admission = Admission(setup.bounds, setup.polling_tools)
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
-        self._limit_reported = self._renewed = False
+        self._limit_reported = self._renewed = self._shortened = False
         self._late = LateResults()
         self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
@@ -115,7 +116,7 @@ class TurnMachine:
                 self._next_iteration(out)
             case PreparationFailed(failure):
                 self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
-            case ModelCalled() | ModelEnded() | ModelFailed():
+            case HistoryCut() | ModelCalled() | ModelEnded() | ModelFailed():
                 return self._is_current(fact.iteration, fact.attempt) and self._model_fact(fact, out)
             case RetryDue(iteration, attempt):
                 return self._retry_due(iteration, attempt, out)
@@ -147,7 +148,7 @@ class TurnMachine:
         self.iteration += 1
         self.attempt = 0
         self._kind = kind
-        self._renewed = False
+        self._renewed = self._shortened = False
         self._batch = None
         self._transcript.begin_turn()
         out.iteration = self.iteration
@@ -155,7 +156,7 @@ class TurnMachine:
         out.emit(IterationStarted(kind, self.setup.model, max_output_tokens=limit))
         self._call_model(out)
 
-    def _call_model(self, out: Out, *, renew: bool = False) -> None:
+    def _call_model(self, out: Out, *, renew: bool = False, shorten: bool = False) -> None:
         self.attempt += 1
         self._answer = self._new_answer()
         self._input_tokens = None
@@ -163,7 +164,7 @@ class TurnMachine:
         append = self._transcript.fresh()
         limit = self._output_cap.tokens
         tools = self._offers_tools
-        out.do(CallModel(self.iteration, self.attempt, self._kind, append, tools, limit, renew))
+        out.do(CallModel(self.iteration, self.attempt, self._kind, append, tools, limit, renew, shorten))
 
     @property
     def _in_pass(self) -> bool:
@@ -194,8 +195,10 @@ class TurnMachine:
         iteration = self.iteration
         return Step(tuple([Emitted(iteration, event) for event in events]))
 
-    def _model_fact(self, fact: ModelCalled | ModelEnded | ModelFailed, out: Out) -> bool:
+    def _model_fact(self, fact: HistoryCut | ModelCalled | ModelEnded | ModelFailed, out: Out) -> bool:
         match fact:
+            case HistoryCut():
+                out.emit(fact.change)
             case ModelCalled():
                 self._input_tokens = fact.input_tokens
             case ModelEnded():
@@ -295,17 +298,18 @@ class TurnMachine:
         """Schedule another attempt, or say why there is none."""
         if failure is None:
             return ""
-        produced, renewed = self._answer.produced, self._renewed
-        attempt = retry.Attempt(self.attempt, failure, produced, renewed, fact.jitter, fact.remaining_ns)
+        produced, tried = self._answer.produced, (self._renewed, self._shortened)
+        attempt = retry.Attempt(self.attempt, failure, produced, *tried, fact.jitter, fact.remaining_ns)
         next_step = retry.after(self.setup.bounds, attempt)
         if isinstance(next_step, retry.GiveUp):
             return next_step.why
         usage = self._answer.usage
         cost = self._ledger.charge(usage, fact.duration_ns, spent=type(fact) is ModelEnded)
         out.emit(IterationRetryScheduled(self.attempt, next_step.delay_ns, failure, usage or Usage(), cost))
-        if next_step.renew:
-            self._renewed = True
-            self._call_model(out, renew=True)
+        if next_step.renew or next_step.shorten:
+            self._renewed |= next_step.renew
+            self._shortened |= next_step.shorten
+            self._call_model(out, renew=next_step.renew, shorten=next_step.shorten)
         else:
             self._answer = self._new_answer()
             self.state = TurnState.WAITING_TO_RETRY

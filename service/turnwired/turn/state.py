@@ -11,6 +11,7 @@ from turnwired.turn.facts import (
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -43,7 +44,7 @@ _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
 
 ACCEPTED: Mapping[TurnState, frozenset[type]] = {
     TurnState.READY: _STOPS | {Begin, PreparationFailed},
-    TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed, ToolResultLate},
+    TurnState.CALLING_MODEL: _STOPS | {HistoryCut, ModelCalled, ModelProduced, ModelEnded, ModelFailed, ToolResultLate},
     TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate},
     TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished, ToolResultLate},
     TurnState.ASKING_HOOK: _STOPS | {CompletionDecided, ToolResultLate},

@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.event import (
+    AttachmentUpdated,
+    HistoryTruncated,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -32,7 +36,15 @@ from turnwired.domain.message import (
     ToolResult,
 )
 from turnwired.domain.outcome import Notice
-from turnwired.domain.trace import AttemptTrace, IterationTrace, RunTrace, ToolCallTrace, TraceEntry
+from turnwired.domain.trace import (
+    AttemptTrace,
+    HistoryChangeTrace,
+    IterationTrace,
+    RunTrace,
+    ToolCallTrace,
+    TraceEntry,
+    TraceItem,
+)
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
 from turnwired.turn.history import unknown_tool
 from turnwired.turn.pieces import place_of
@@ -53,6 +65,7 @@ class TraceFold:
         self._entries: list[_Open] = []
         self._iterations: dict[int, _Open] = {}
         self._calls: dict[str, _Open] = {}
+        self._attachments: dict[str, _Open] = {}
         self._through = 0
 
     def add(self, logged: LoggedEvent) -> None:
@@ -78,12 +91,33 @@ class TraceFold:
                 self._fold_call(event.call_id, logged)
             case ToolCallFinished():
                 self._fold_call(event.result.call_id, logged)
-            case Notice():
-                self._close(self._begin(logged, event), logged)
+            case _:
+                self._fold_context(logged)
+
+    def _fold_context(self, logged: LoggedEvent) -> None:
+        """What is of no call: entries that are whole at once, but for an attachment that is awaited."""
+        match logged.event:
+            case AttachmentUpdated(attachment):
+                self._fold_attachment(attachment, logged)
+            case InputAppended(messages):
+                for message in messages:
+                    self._close(self._begin(logged, message), logged)
+            case HistoryTruncated(messages, groups, before, after):
+                self._close(self._begin(logged, HistoryChangeTrace(messages, groups, before, after)), logged)
+            case Notice() as notice:
+                self._close(self._begin(logged, notice), logged)
             case _:
                 pass
 
-    def _begin(self, logged: LoggedEvent, entry: IterationTrace | ToolCallTrace | Notice) -> _Open:
+    def _fold_attachment(self, attachment: Attachment, logged: LoggedEvent) -> None:
+        opened = self._attachments.get(attachment.attachment_id)
+        if opened is None:
+            opened = self._attachments[attachment.attachment_id] = self._begin(logged, attachment)
+        opened.entry = replace(opened.entry, entry=attachment, last_sequence=logged.sequence)
+        if attachment.state is not AttachmentState.PENDING:
+            self._close(opened, logged)
+
+    def _begin(self, logged: LoggedEvent, entry: TraceItem) -> _Open:
         opened = _Open(TraceEntry(logged.sequence, logged.sequence, logged.time_ns, entry), [])
         self._entries.append(opened)
         return opened
@@ -212,6 +246,10 @@ def _size(entry: TraceEntry) -> int:
             return len(call.arguments_json.encode()) + (0 if result is None else _content_size(result))
         case Notice(message=message):
             return len(message.encode())
+        case Message(parts=parts):
+            return sum(_content_size(part.content) for part in parts)
+        case HistoryChangeTrace() | Attachment():
+            return 0
 
 
 def _content_size(content: Content) -> int:
@@ -241,7 +279,10 @@ def _cut_entry(entry: TraceEntry, longest: int) -> TraceEntry:
             result = None if call.result is None else _cut_result(call.result, longest)
             arguments = _cut_text(call.call.arguments_json, longest)
             return replace(entry, entry=replace(call, call=replace(call.call, arguments_json=arguments), result=result))
-        case Notice():
+        case Message() as message:
+            parts = tuple(replace(part, content=_cut(part.content, longest)) for part in message.parts)
+            return replace(entry, entry=replace(message, parts=parts))
+        case HistoryChangeTrace() | Attachment() | Notice():
             return entry
 
 

@@ -1,0 +1,17 @@
+"""What the model sees of a conversation: history that fits, attachments, and runs found by how they ended."""
+
+from __future__ import annotations
+
+REQUIREMENTS: dict[str, str] = {
+    "CTX-1": "A conversation within context.max_history_tokens is sent whole.",
+    "CTX-2": "With TRUNCATE the oldest groups are left out, never a call without its results, from a user's word on.",
+    "CTX-3": "System messages, the last message of the user and the open group stay, whatever is left out.",
+    "CTX-4": "A cut goes far, and where one was made depends on the messages alone: prefixes hold from turn to turn.",
+    "CTX-5": "A request that the provider finds too long is made once more, a quarter shorter, once in an iteration.",
+    "CTX-6": "With FAIL a run over the bound ends ERRORED with CONTEXT_OVERFLOW before anything is sent.",
+    "CTX-7": "HistoryTruncated is in the log before the request is made, and in the trace; the session keeps all.",
+    "CTX-8": "Left to the provider nothing is counted; TRUNCATE then keeps within the window that the profile knows.",
+    "CTX-9": "Each message is counted once, by the profile's tokenizer or by its size, over turns too.",
+    "CTX-10": "What must stay and does not fit ends the run with CONTEXT_OVERFLOW, also with TRUNCATE.",
+    "CTX-11": "CountTokens counts the request that would be made.",
+}
