@@ -26,7 +26,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.model import CheckedOutput, OutputProblem
-from turnwired.domain.policy import CompletionMode, ToolErrorMode
+from turnwired.domain.policy import CompletionMode, HistoryOverflowMode, ToolErrorMode
 from turnwired.domain.usage import Usage
 from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed, Fact
 
@@ -101,6 +101,7 @@ CONFIGURATIONS = st.fixed_dictionaries(
         "completion_mode": st.sampled_from(list(CompletionMode)),
         "completion_hook": st.sampled_from(["hook", None]),
         "answer_at_step_bound": st.booleans(),
+        "history_overflow": st.sampled_from([HistoryOverflowMode.TRUNCATE, HistoryOverflowMode.FAIL]),
         "completion_tools": st.sampled_from([False, False, True]),
     }
 )

@@ -12,6 +12,7 @@ from turn.machinekit import assert_well_formed, text_of
 
 from turnwired.domain.event import (
     Event,
+    HistoryTruncated,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -42,7 +43,7 @@ from turnwired.domain.message import (
 )
 from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice, OutcomeKind
-from turnwired.domain.policy import CompletionMode
+from turnwired.domain.policy import CompletionMode, HistoryOverflowMode
 from turnwired.domain.usage import Usage, sum_usage
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.effects import Abandon, AskHook, CallModel, Effect, ResolveTool, RunTool, Settle, Step, Wait
@@ -84,6 +85,8 @@ class IterationBook:
     attempt: int = 0
     rejected: bool = False
     renewed: int = 0
+    too_long: bool = False
+    shortened: int = 0
     output: bool = False
     finish: FinishReason | None = None
     calls: list[str] = field(default_factory=list[str])
@@ -125,6 +128,7 @@ class Shadow:
         self.notice_reasons: list[tuple[Reason, str]] = []
         self.unreported = False
         self.remaining_ns: int | None = None
+        self.cuts = 0
 
     # --- what is alive ----------------------------------------------------------------------------------------------
 
@@ -228,8 +232,9 @@ class Shadow:
                 assert event.attempt == self.now.attempt
                 assert event.attempt < self.bounds.max_attempts, "too many attempts"
                 self.now.rejected = event.failure.reason is Reason.PROVIDER_AUTH_FAILED
-                if self.now.rejected:
-                    assert event.delay_ns == 0, "credentials are renewed at once"
+                self.now.too_long = event.failure.reason is Reason.CONTEXT_OVERFLOW
+                if self.now.rejected or self.now.too_long:
+                    assert event.delay_ns == 0, "credentials are renewed, and history is shortened, at once"
                 else:
                     assert event.delay_ns >= (event.failure.retry_after or 0) * 1e9
                 self.usages.append(event.usage)
@@ -302,6 +307,9 @@ class Shadow:
 
     def _call_event(self, iteration: int, event: Event) -> None:
         match event:
+            case HistoryTruncated():
+                assert self.model == (iteration, self.now.attempt), "history is cut for a request that is not made"
+                self.cuts += 1
             case ToolCallStarted():
                 assert self.now.finish is None
                 assert event.call_id not in self.calls, "a call id twice"
@@ -426,7 +434,11 @@ class Shadow:
                 assert effect.renew_credentials == self.now.rejected, "renews for nothing, or asks with rejected ones"
                 self.now.renewed += effect.renew_credentials
                 assert self.now.renewed <= 1, "renews again what was rejected again"
-                self.now.rejected = False
+                assert effect.shorten == self.now.too_long, "shortens what fits, or sends again what is too long"
+                self.now.shortened += effect.shorten
+                assert self.now.shortened <= 1, "shortens twice in an iteration"
+                assert not effect.shorten or self.bounds.history_overflow is HistoryOverflowMode.TRUNCATE
+                self.now.rejected = self.now.too_long = False
                 self.sent.extend(effect.append)
                 assert_well_formed(tuple(self.sent))
                 assert effect.iteration == 1 or self.sent, "the next request says nothing new"
@@ -445,6 +457,7 @@ class Shadow:
             case Wait():
                 assert effect.attempt == self.now.attempt + 1
                 assert not self.now.rejected, "waits with rejected credentials"
+                assert not self.now.too_long, "waits with what is too long"
                 if self.remaining_ns is not None:
                     assert effect.delay_ns < self.remaining_ns, "begins a wait that outlasts the run"
                 self.waiting = (effect.iteration, effect.attempt)

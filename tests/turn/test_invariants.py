@@ -42,7 +42,7 @@ from turn.expectations import (
 from turn.machinekit import bounds_with, failure, ref, setup_with
 from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
-from turnwired.domain.event import IterationFinished, ToolCallFinished
+from turnwired.domain.event import HistoryTruncated, IterationFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
     FinishReason,
@@ -58,7 +58,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import ToolErrorMode
+from turnwired.domain.policy import HistoryOverflowMode, ToolErrorMode
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.turn.facts import (
     Begin,
@@ -67,6 +67,7 @@ from turnwired.turn.facts import (
     DeadlineReached,
     DriverFailed,
     Fact,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -145,6 +146,14 @@ class TurnRules(RuleBasedStateMachine):
         assert self.shadow.model is not None
         self.called = True
         self.tell(ModelCalled(*self.shadow.model, 7))
+
+    @precondition(lambda self: self.model_is_called)
+    @rule()
+    def history_is_cut(self) -> None:
+        assert self.shadow.model is not None
+        cuts = self.shadow.cuts
+        self.tell(HistoryCut(*self.shadow.model, HistoryTruncated(2, 1, 20, 10)))
+        assert self.shadow.cuts == cuts + 1, "a cut is not told"
 
     @property
     def may_be_tried_again(self) -> bool:
@@ -250,13 +259,21 @@ class TurnRules(RuleBasedStateMachine):
         self.it_fails(failure(Reason.PROVIDER_AUTH_FAILED), 0.5, None)
         assert self.model_is_called, "no attempt with renewed credentials"
 
+    @precondition(lambda self: self.model_is_called and self.may_be_tried_again and not self.shadow.now.shortened)
+    @precondition(lambda self: self.shadow.bounds.history_overflow is HistoryOverflowMode.TRUNCATE)
+    @rule()
+    def provider_finds_it_too_long(self) -> None:
+        self.it_fails(failure(Reason.CONTEXT_OVERFLOW), 0.5, None)
+        assert self.model_is_called, "no shorter attempt"
+
     def it_fails(self, fault: Failure, jitter: float, left: int | None) -> None:
         assert self.shadow.model is not None
-        renewed = self.shadow.now.renewed
+        renewed, shortened = self.shadow.now.renewed, self.shadow.now.shortened
         expected = expected_after_failure(self.shadow, fault, jitter, left)
         self.tell(ModelFailed(*self.shadow.model, fault, jitter, remaining_ns=left))
         self.forget_attempt()
         assert (self.shadow.now.renewed > renewed) == (expected is AfterFailure.RENEW), "renewed when it should not"
+        assert (self.shadow.now.shortened > shortened) == (expected is AfterFailure.SHORTEN), "cut when it should not"
         assert (self.shadow.waiting is not None) == (expected is AfterFailure.WAIT), "waits when it should not"
         if expected is AfterFailure.END:
             assert self.shadow.finished is not None
@@ -389,6 +406,7 @@ class TurnRules(RuleBasedStateMachine):
             ModelProduced(*pair, (TextChunk(0, "stray"),)),
             ModelEnded(*pair),
             ModelCalled(*pair, 9),
+            HistoryCut(*pair, HistoryTruncated(1, 0, 2, 1)),
             ModelFailed(*pair, failure(retryable=True)),
             RetryDue(*pair),
             CompletionDecided(iteration + (1 if shadow.hook is not None else 0), "stray"),
