@@ -146,7 +146,7 @@ async def test_unbounded_history_is_sent_whole() -> None:
 @pytest.mark.requirement("CTX-5")
 async def test_what_the_provider_finds_too_long_is_sent_once_more_a_quarter_shorter() -> None:
     too_long = fails(Reason.CONTEXT_OVERFLOW)
-    script = [answer(LONG), answer(LONG), [too_long], answer("fine")]
+    script: list[list[Step]] = [answer(LONG), answer(LONG), [too_long], answer("fine")]
     async with world(script, policy=policy(None)) as w:
         reader = (await talk(w, 3))[2]
         assert size(w, 3) <= size(w, 2) * 3 // 4
@@ -170,7 +170,8 @@ async def test_what_the_provider_finds_too_long_is_sent_once_more_a_quarter_shor
 async def test_it_is_shortened_once_in_an_iteration_and_where_the_policy_says_so(
     changes: Policy, requests: int
 ) -> None:
-    script = [answer(LONG), answer(LONG), *[[fails(Reason.CONTEXT_OVERFLOW)]] * 3]
+    too_long: list[Step] = [fails(Reason.CONTEXT_OVERFLOW)]
+    script: list[list[Step]] = [answer(LONG), answer(LONG), *[too_long] * 3]
     async with world(script, policy=changes) as w:
         reader = (await talk(w, 3))[2]
         assert len(w.provider.requests) == requests
@@ -180,7 +181,7 @@ async def test_it_is_shortened_once_in_an_iteration_and_where_the_policy_says_so
 
 @pytest.mark.requirement("CTX-5")
 async def test_what_a_provider_found_too_long_is_not_sent_again_in_a_later_iteration() -> None:
-    script = [answer(LONG), answer(LONG), [fails(Reason.CONTEXT_OVERFLOW)], *looks(2), answer("done")]
+    script: list[list[Step]] = [answer(LONG), answer(LONG), [fails(Reason.CONTEXT_OVERFLOW)], *looks(2), answer("done")]
     async with world(script, {"look": look}, policy=policy(None)) as w:
         reader = (await talk(w, 3))[2]
         refused = size(w, 2)

@@ -25,6 +25,8 @@ from turnwired.domain.policy import (
     HistoryOverflowMode,
     Policy,
     ToolErrorMode,
+    ToolExecutionMode,
+    WaitExpiryMode,
 )
 from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.policy.bounds import Bounds
@@ -70,6 +72,9 @@ def bounds_with(**changes: Any) -> Bounds:
         "stream_idle_timeout": None,
         "thinking_idle_timeout": None,
         "tool_call_timeout": None,
+        "wait_timeout": None,
+        "wait_expiry": WaitExpiryMode.REJECT,
+        "execution_mode": ToolExecutionMode.EXECUTE,
         "completion_mode": CompletionMode.NONE,
         "reserved_output_tokens": 1024,
         "answer_at_step_bound": False,

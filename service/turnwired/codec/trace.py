@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from turnwired.codec.approval import approval_from_pb, approval_to_pb
 from turnwired.codec.attachment import attachment_from_pb, attachment_to_pb
 from turnwired.codec.enums import FINISH_REASON, ITERATION_KIND, TOOL_RESULT_STATUS
 from turnwired.codec.message import (
@@ -31,18 +32,20 @@ from turnwired.codec.values import (
     usage_from_pb,
     usage_to_pb,
 )
+from turnwired.domain.approval import Approval
 from turnwired.domain.attachment import Attachment
 from turnwired.domain.errors import CodecError
 from turnwired.domain.message import Message
 from turnwired.domain.outcome import Notice
 from turnwired.domain.trace import (
     AttemptTrace,
+    Entry,
     HistoryChangeTrace,
     IterationTrace,
     RunTrace,
     ToolCallTrace,
     TraceEntry,
-    TraceItem,
+    WaitTrace,
 )
 
 if TYPE_CHECKING:
@@ -79,33 +82,43 @@ def _entry_to_pb(value: TraceEntry, out: trace_pb2.TraceEntry) -> None:
             _iteration_to_pb(iteration, out.iteration)
         case ToolCallTrace() as call:
             _call_to_pb(call, out.tool_call)
+        case Message() as message:
+            message_to_pb(message, out.input)
+        case Approval() as approval:
+            approval_to_pb(approval, out.approval)
+        case WaitTrace(approval_ids, call_ids):
+            out.wait.SetInParent()
+            out.wait.approval_ids.extend(approval_ids)
+            out.wait.call_ids.extend(call_ids)
         case HistoryChangeTrace() as change:
             _change_to_pb(change, out.history_change)
         case Notice() as notice:
             notice_to_pb(notice, out.notice)
         case Attachment() as attachment:
             attachment_to_pb(attachment, out.attachment)
-        case Message() as message:
-            message_to_pb(message, out.input)
 
 
 def _entry_from_pb(message: trace_pb2.TraceEntry) -> TraceEntry:
-    entry: TraceItem
+    entry: Entry
     match message.WhichOneof("entry"):
         case "iteration":
             entry = _iteration_from_pb(message.iteration)
         case "tool_call":
             entry = _call_from_pb(message.tool_call)
+        case "input":
+            entry = message_from_pb(message.input)
+        case "approval":
+            entry = approval_from_pb(message.approval)
+        case "wait":
+            entry = WaitTrace(tuple(message.wait.approval_ids), tuple(message.wait.call_ids))
         case "notice":
             entry = notice_from_pb(message.notice)
         case "history_change":
             entry = _change_from_pb(message.history_change)
         case "attachment":
             entry = attachment_from_pb(message.attachment)
-        case "input":
-            entry = message_from_pb(message.input)
-        case other:
-            raise CodecError(f"{other or 'its kind'} is not known to this version")
+        case None:
+            raise CodecError("its kind is not known to this version")
     return TraceEntry(
         message.first_sequence,
         message.last_sequence,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from turnwired.domain.event import RunWaiting
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection, OutputFormat, TraceContext
 from turnwired.domain.outcome import Outcome
@@ -75,7 +76,10 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """State of one turn. Times are Unix nanoseconds, 0 when not reached; usage and cost are those so far."""
+    """State of one turn. Times are Unix nanoseconds, 0 when not reached; usage and cost are those so far.
+
+    ``waiting``: what for, while the state is WAITING.
+    """
 
     run_id: str
     agent_id: str
@@ -84,6 +88,7 @@ class Run:
     session_id: str | None = None
     parent_run_id: str | None = None
     outcome: Outcome | None = None
+    waiting: RunWaiting | None = None
     message: Message | None = None
     structured_output_json: str | None = None
     epoch: int = 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from turnwired.domain.approval import Approval
 from turnwired.domain.attachment import Attachment
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import FinishReason
@@ -71,8 +72,17 @@ class HistoryChangeTrace:
     tokens_after: int
 
 
-TraceItem = IterationTrace | ToolCallTrace | HistoryChangeTrace | Notice | Attachment | Message
-"""What a step was. An attachment is as it was last seen; a message is input that was appended."""
+@dataclass(frozen=True, slots=True)
+class WaitTrace:
+    """A time in which the run waited for its caller: for these approvals and calls."""
+
+    approval_ids: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
+
+
+Entry = IterationTrace | ToolCallTrace | Message | Approval | WaitTrace | HistoryChangeTrace | Attachment | Notice
+"""A step: of Message, input that was appended; of Approval, a question with its answer; of Attachment, as it was last
+seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +92,7 @@ class TraceEntry:
     first_sequence: int
     last_sequence: int
     start_time_ns: int
-    entry: TraceItem
+    entry: Entry
     end_time_ns: int = 0
 
 

@@ -46,6 +46,7 @@ from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
+    AwaitCaller,
     CallModel,
     Effect,
     Emitted,
@@ -251,6 +252,8 @@ class Execution:
                 self._spawn(MODEL, self._ask_hook, effect)
             case RunTool():
                 self._spawn(effect.call_id, self._run_tool, effect)
+            case AwaitCaller():
+                raise NotImplementedError("no run waits for its caller yet")
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
             case Abandon():
@@ -297,7 +300,7 @@ class Execution:
         assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
         checked = view.check(effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation)
         self._checked[effect.call_id] = checked
-        return ToolResolved(effect.call_id, checked.tool, checked.failure, checked.repairs)
+        return ToolResolved(effect.call_id, checked.tool, checked.failure, checked.repairs, checked.annotations)
 
     async def _call_model(self, effect: CallModel) -> None:
         telemetry = self._prepared.telemetry

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from opentelemetry.trace import SpanKind, Tracer
 
 from turnwired.domain.event import (
+    ApprovalRequested,
+    ApprovalResolved,
     AttachmentUpdated,
     Event,
     HistoryTruncated,
@@ -24,7 +26,9 @@ from turnwired.domain.event import (
     PartFinished,
     ReasoningDelta,
     RunFinished,
+    RunResumed,
     RunStarted,
+    RunWaiting,
     TextDelta,
     ToolCallArgumentsDelta,
     ToolCallArgumentsFinished,
@@ -222,8 +226,12 @@ class OtelRunTelemetry:
                 | ToolCallStarted()
                 | ToolCallArgumentsFinished()
                 | ToolCallExecuting()
-                | AttachmentUpdated()
+                | ApprovalRequested()
+                | ApprovalResolved()
+                | RunWaiting()
+                | RunResumed()
                 | InputAppended()
+                | AttachmentUpdated()
                 | HistoryTruncated()
                 | Notice()
             ):
