@@ -13,5 +13,7 @@ REQUIREMENTS: dict[str, str] = {
     "CTX-8": "Left to the provider nothing is counted; TRUNCATE then keeps within the window that the profile knows.",
     "CTX-9": "Each message is counted once, by the profile's tokenizer or by its size, over turns too.",
     "CTX-10": "What must stay and does not fit ends the run with CONTEXT_OVERFLOW, also with TRUNCATE.",
+    "CTX-30": "Runs are listed by how they ended, from an index where that is rare, also after a crash.",
+    "CTX-31": "ListRuns takes outcome_kinds: any of them, each once, known ones only.",
     "CTX-11": "CountTokens counts the request that would be made.",
 }

@@ -423,6 +423,7 @@ class Execution:
                 encode_run(run),
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
                 tuple(hook.name for hook in self._wiring.hooks),
+                effect.finished.outcome.kind,
             )
         )
 

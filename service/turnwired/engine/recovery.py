@@ -106,7 +106,7 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure, hooks
         epoch=stored.epoch,
     )
     messages = stored_messages(stored.session_id, closing.messages, now)
-    log.settle(Settlement(now, encode_run(run), messages, hooks))
+    log.settle(Settlement(now, encode_run(run), messages, hooks, finished.outcome.kind))
     await log.write()
     if log.failure is not None:
         raise log.failure

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Caller, RunState
 
 
@@ -43,6 +44,7 @@ class StoredRun:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     spec: bytes = b""
     summary: bytes = b""
+    outcome: OutcomeKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +80,15 @@ class RunCreated:
 class Settlement:
     """Projection of the row that holds RunFinished: the run settles and its session gets these messages.
 
-    ``hooks``: names of those that are to be told, each kept with the run until ``delivered``.
+    ``hooks``: names of those that are to be told, each kept with the run until ``delivered``. ``outcome``: how the run
+    ended, to list it by.
     """
 
     settle_time_ns: int
     summary: bytes
     messages: tuple[StoredMessage, ...] = ()
     hooks: tuple[str, ...] = ()
+    outcome: OutcomeKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ class RunFilter:
     states: tuple[RunState, ...] = ()
     parent_run_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    outcomes: tuple[OutcomeKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
