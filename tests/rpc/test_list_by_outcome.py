@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import grpc
 import pytest
 from execution.served import SECONDS, served
@@ -21,7 +23,7 @@ async def test_runs_are_listed_by_how_they_ended() -> None:
         for _ in range(3):
             await s.run()
 
-        async def listed(*kinds: outcome_pb2.OutcomeKind) -> list[outcome_pb2.OutcomeKind]:
+        async def listed(*kinds: outcome_pb2.OutcomeKind.ValueType) -> list[outcome_pb2.OutcomeKind.ValueType]:
             request = turn_service_pb2.ListRunsRequest(outcome_kinds=kinds)
             return [run.outcome.kind for run in (await s.turns.ListRuns(request, timeout=SECONDS)).runs]
 
@@ -36,7 +38,8 @@ async def test_runs_are_listed_by_how_they_ended() -> None:
 @pytest.mark.parametrize("kind", [0, 99])
 async def test_an_outcome_that_is_none_is_refused_by_its_path(kind: int) -> None:
     async with served([]) as s:
-        request = turn_service_pb2.ListRunsRequest(outcome_kinds=[ERRORED, kind])  # type: ignore[list-item]
+        kinds = [ERRORED, cast("outcome_pb2.OutcomeKind.ValueType", kind)]
+        request = turn_service_pb2.ListRunsRequest(outcome_kinds=kinds)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await s.turns.ListRuns(request, timeout=SECONDS)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT

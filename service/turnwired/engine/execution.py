@@ -20,18 +20,21 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.completion import CompletionRequest
-from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
+from turnwired.domain.errors import Conflict, FieldViolation, InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ResponseIdentified
+from turnwired.domain.message import Blob, Message
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
+from turnwired.engine.attaching import arrival
 from turnwired.engine.completion import ask_hook
 from turnwired.engine.fitting import fit
 from turnwired.engine.log import RunLog, now_ns, visibility_of
@@ -46,6 +49,7 @@ from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
+    AwaitAttachments,
     AwaitCaller,
     CallModel,
     Effect,
@@ -57,6 +61,7 @@ from turnwired.turn.effects import (
     Wait,
 )
 from turnwired.turn.facts import (
+    AttachmentsOverdue,
     Begin,
     DeadlineReached,
     DriverFailed,
@@ -78,10 +83,12 @@ from turnwired.turn.trace import bounded, bounded_beside, trace_of
 
 logger = logging.getLogger(__name__)
 
-E = TypeVar("E", CallModel, AskHook, RunTool, Wait)
+E = TypeVar("E", CallModel, AskHook, RunTool, Wait, AwaitAttachments)
 
 MODEL = "model"
 """Key of the model call's, retry wait's or hook's task; tool calls have their call ids."""
+ATTACHMENTS = "attachments"
+"""Key of the wait for attachments. It may outlast what it waits for, and ends with the run."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
@@ -256,6 +263,8 @@ class Execution:
                 raise NotImplementedError("no run waits for its caller yet")
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
+            case AwaitAttachments():
+                self._spawn(ATTACHMENTS, self._await_attachments, effect)
             case Abandon():
                 pass  # done before the events of its step
             case Settle():
@@ -412,6 +421,24 @@ class Execution:
     async def _wait(self, effect: Wait) -> None:
         await anyio.sleep(effect.delay_ns / 1e9)
         self.feed(RetryDue(effect.iteration, effect.attempt))
+
+    async def _await_attachments(self, effect: AwaitAttachments) -> None:
+        await anyio.sleep(effect.limit)
+        self.feed(AttachmentsOverdue(effect.limit))
+
+    async def attachment_arrived(self, attachment: Attachment, content: Blob, path: str) -> Message:
+        """Take a file for the next iteration, durably. Raises InvalidRequest, Conflict RUN_SETTLED or StoreError."""
+        assert self._prepared.provider is not None, "a prepared run has a provider"
+        run_id = self._run.run_id
+        fact = arrival(attachment, content, self._prepared.provider, run_id, now_ns(), path)
+        known = self._machine.attachments.get(attachment.attachment_id)
+        if known is not None and known.state is AttachmentState.READY:
+            raise InvalidRequest([FieldViolation(f"{path}.attachment_id", "is there already")])
+        if not self._machine.takes_input:
+            raise Conflict(Reason.RUN_SETTLED, "The run makes no further model call; send a new turn.")
+        self.feed(fact)
+        await self._log.flushed(self._log.last)
+        return fact.message
 
     def _settle(self, effect: Settle) -> None:
         assert self._settled is not None, "RunFinished comes before the settlement"

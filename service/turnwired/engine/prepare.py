@@ -198,6 +198,7 @@ class Preparer:
             price=await self._wiring.price_of(resolved.model),
             check_output=resolved.check_output,
             polling_tools=self._wiring.config.polling_tools,
+            attachments=spec.attachments,
         )
         prepared = Prepared(
             spec=replace(spec, tools=resolved.tools),

@@ -76,6 +76,13 @@ class AskHook:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitAttachments:
+    """Wait for attachments to arrive, at most so many seconds -> AttachmentsOverdue. Nobody minds if it comes late."""
+
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Wait -> RetryDue."""
 
@@ -109,7 +116,7 @@ class Settle:
     messages: tuple[Message, ...]
 
 
-Effect = CallModel | AskHook | ResolveTool | RunTool | AwaitCaller | Wait | Abandon | Settle
+Effect = CallModel | AskHook | ResolveTool | RunTool | AwaitCaller | Wait | Abandon | Settle | AwaitAttachments
 
 
 @dataclass(frozen=True, slots=True)

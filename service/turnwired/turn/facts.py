@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from turnwired.domain.approval import ApprovalDecision
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import HistoryTruncated
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import ModelItem
@@ -177,6 +178,21 @@ class InputGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class AttachmentArrived:
+    """A file is there: READY. ``message`` holds it, in the role USER with its id."""
+
+    attachment: Attachment
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentsOverdue:
+    """The wait for attachments is over. ``limit`` is how long it was, in seconds."""
+
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class CompletionDecided:
     """The completion hook has answered: the instruction for a last answer, or None: the run is fine as it is.
 
@@ -227,6 +243,8 @@ Fact = (
     | CallerResult
     | WaitExpired
     | InputGiven
+    | AttachmentArrived
+    | AttachmentsOverdue
     | CompletionDecided
     | ToolResultLate
     | CancelRequested

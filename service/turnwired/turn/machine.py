@@ -7,8 +7,10 @@ numbers of the policy, never a provider, a tool source, a store or the driver th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import (
     IterationFinished,
     IterationRetryScheduled,
@@ -27,12 +29,15 @@ from turnwired.turn import completion, ending, retry, structured
 from turnwired.turn.admission import Admission
 from turnwired.turn.aftermath import LateResults
 from turnwired.turn.answer import Answer
+from turnwired.turn.attachments import Attachments
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.completion import Completion
 from turnwired.turn.effects import Abandon, AskHook, CallModel, Emitted, Settle, Step, Wait
 from turnwired.turn.ending import Ending, OutputCap
 from turnwired.turn.facts import (
     ApprovalAnswered,
+    AttachmentArrived,
+    AttachmentsOverdue,
     Begin,
     CallerResult,
     CancelRequested,
@@ -89,6 +94,7 @@ class TurnMachine:
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
         self._limit_reported = self._renewed = self._shortened = False
         self._late = LateResults()
+        self._attachments = Attachments(setup.attachments, setup.run_id, self._ids)
         self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
         self._usage_missed = False
@@ -116,8 +122,7 @@ class TurnMachine:
     def _dispatch(self, fact: Fact, out: Out) -> bool:
         match fact:
             case Begin():
-                self._run_started(out)
-                self._next_iteration(out)
+                self._begin(out)
             case PreparationFailed(failure):
                 self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
             case HistoryCut() | ModelCalled() | ModelEnded() | ModelFailed():
@@ -126,17 +131,18 @@ class TurnMachine:
                 return self._retry_due(iteration, attempt, out)
             case ToolResolved() | ToolProgress() | ToolFinished():
                 return self._tool_fact(fact, out)
+            case AttachmentArrived() | AttachmentsOverdue():
+                return self._attachment_fact(fact, out)
             case CompletionDecided():
                 return fact.iteration == self.iteration and self._completion_decided(fact, out)
             case ToolResultLate(call_id):
                 return self._late.take(call_id, out)
-            case CancelRequested(failure):
-                self._stop(out, Ending(OutcomeKind.ABORTED, failure), FinishReason.ABORTED)
             case DeadlineReached(policy_path, limit, observed):
                 over = ending.deadline(policy_path, limit, limit if observed is None else observed)
                 self._stop(out, over, FinishReason.ABORTED)
-            case DriverFailed(failure):
-                self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ABORTED)
+            case CancelRequested(failure) | DriverFailed(failure):
+                kind = OutcomeKind.ABORTED if type(fact) is CancelRequested else OutcomeKind.ERRORED
+                self._stop(out, Ending(kind, failure), FinishReason.ABORTED)
             case ApprovalAnswered() | CallerResult() | WaitExpired() | InputGiven() | ModelProduced():
                 return False
         return True
@@ -147,6 +153,32 @@ class TurnMachine:
         out.emit_for_run(self.setup.started())
         for notice in self.setup.notices:
             out.emit_for_run(notice)
+
+    def _begin(self, out: Out) -> None:
+        self._run_started(out)
+        if self._attachments.begin(out, self.setup.bounds.attachment_wait):
+            self.state = TurnState.AWAITING_ATTACHMENTS
+        else:
+            self._next_iteration(out)
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether there will be another iteration that can read what the caller adds now."""
+        stuck = self._batch is not None and self._batch.over_bound
+        lasts = AttachmentArrived in ACCEPTED[self.state] and self._kind is IterationKind.STEP
+        return lasts and not stuck and self.iteration < self.setup.bounds.max_steps
+
+    @property
+    def attachments(self) -> Mapping[str, Attachment]:
+        """The attachments of the run, by id, as they stand."""
+        return self._attachments.known
+
+    def _attachment_fact(self, fact: AttachmentArrived | AttachmentsOverdue, out: Out) -> bool:
+        if not self.takes_input or not self._attachments.take(fact, self._transcript, out):
+            return False
+        if self.state is TurnState.AWAITING_ATTACHMENTS and not self._attachments.pending:
+            self._next_iteration(out)
+        return True
 
     def _next_iteration(self, out: Out, kind: IterationKind = IterationKind.STEP) -> None:
         self.iteration += 1
@@ -240,6 +272,8 @@ class TurnMachine:
             self._begin_tools(out)
         elif reason is FinishReason.PAUSE and self._transcript.turn is not None and not self._in_pass:
             self._go_on(out, self._kind)  # the provider wants its own unfinished turn back
+        elif self._transcript.holds and self._kind is IterationKind.STEP:
+            self._go_on(out)  # the caller has added to what is to be answered
         else:
             self._after_answer(out, reason)
 
@@ -512,6 +546,7 @@ class TurnMachine:
         end = self._located(end)
         if end.failure is not None and end.failure.reason is Reason.CONTEXT_OVERFLOW:
             out.emit(ending.CONTEXT_FULL)
+        self._transcript.end()
         message = self._transcript.shown()
         self.outcome = end.outcome(has_output=message is not None)
         self.state = TurnState.SETTLED
