@@ -24,6 +24,8 @@ def expected_kinds(
 ) -> set[OutcomeKind | None]:
     """What the end of an answer may lead to; None: the run goes on."""
     calls = book.calls
+    if shadow.held and not calls and reason in WELL_ENDED and not book.correction and not book.synthesis:
+        return {None, OutcomeKind.MAX_STEPS} if reason is FinishReason.PAUSE else {None}
     if book.synthesis:
         return _after_pass(shadow, reason, book, said_text=said_text, refused=refused)
     abort = shadow.bounds.error_mode is ToolErrorMode.ABORT or shadow.bounds.repeated_call_threshold > 0

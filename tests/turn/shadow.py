@@ -6,13 +6,17 @@ Written from the design notes, not from the machine: it keeps its own books and 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from turn.machinekit import assert_well_formed, text_of
 
+from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.event import (
+    AttachmentUpdated,
     Event,
     HistoryTruncated,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -49,6 +53,7 @@ from turnwired.policy.bounds import Bounds
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
+    AwaitAttachments,
     AwaitCaller,
     CallModel,
     Effect,
@@ -115,7 +120,13 @@ def assert_attached(ids: list[str]) -> None:
 class Shadow:
     """Follows one run. ``take`` asserts; the rest is to be read."""
 
-    def __init__(self, bounds: Bounds, *, include_trace: bool, structured: bool = False) -> None:
+    def __init__(
+        self, bounds: Bounds, *, include_trace: bool, structured: bool = False, files: Sequence[str] = ()
+    ) -> None:
+        self.to_come = set(files)
+        self.ready: set[str] = set()
+        self.held: set[str] = set()
+        self.appended: list[str] = []
         self.bounds = bounds
         self.structured = structured
         self.include_trace = include_trace
@@ -159,6 +170,27 @@ class Shadow:
     def counted_calls(self) -> int:
         """Calls of answers that ended well: those that the bound on tool calls is about."""
         return sum(len(book.calls) for book in self.iterations if book.finish in WELL_ENDED)
+
+    @property
+    def now_goes_on(self) -> bool:
+        """Whether the iteration goes on with a turn that the provider paused, or is tried again."""
+        before = self.iterations[-2] if len(self.iterations) > 1 else None
+        return self.now.attempt > 0 or (before is not None and before.finish is FinishReason.PAUSE)
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether the run waits for its files."""
+        return bool(self.log) and not self.iterations and self.finished is None
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether what the caller adds now is read by the model."""
+        if self.awaiting:
+            return True
+        if not self.iterations or self.hook is not None or self.now.correction or self.now.synthesis:
+            return False
+        stuck = self.now.finish in WELL_ENDED and self.counted_calls > self.bounds.max_tool_calls
+        return self.finished is None and not stuck and len(self.iterations) < self.bounds.max_steps
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
@@ -216,6 +248,7 @@ class Shadow:
             case RunStarted():
                 pass
             case IterationStarted():
+                assert not self.to_come, "files are not waited for"
                 assert all(call.result is not None for call in self.calls.values()), "a call is still open"
                 assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
                 synthesis = event.kind is IterationKind.SYNTHESIS
@@ -316,8 +349,25 @@ class Shadow:
             self.reasoning_parts.add(event.part_id)
         self.parts.setdefault(event.part_id, []).append(event.text)
 
+    def _input_event(self, event: AttachmentUpdated | InputAppended) -> None:
+        match event:
+            case AttachmentUpdated(attachment):
+                name, state = attachment.attachment_id, attachment.state
+                assert name not in self.ready, "a file that was there changes"
+                assert (state is AttachmentState.FAILED) == (attachment.failure is not None)
+                if state is not AttachmentState.PENDING:
+                    self.to_come.discard(name)
+                if state is AttachmentState.READY:
+                    self.ready.add(name)
+            case InputAppended(messages):
+                for message in messages:
+                    self.held.add(message.message_id)
+                    self.appended.append(message.message_id)
+
     def _call_event(self, iteration: int, event: Event) -> None:
         match event:
+            case AttachmentUpdated() | InputAppended():
+                self._input_event(event)
             case HistoryTruncated():
                 assert self.model == (iteration, self.now.attempt), "history is cut for a request that is not made"
                 self.cuts += 1
@@ -420,6 +470,7 @@ class Shadow:
             assert event.structured_output_json == text_of(event.message).strip()
             assert event.structured_output_json.startswith("a"), "a value that does not match"
         if outcome.kind is OutcomeKind.ANSWERED:
+            assert not self.held, "ends without an answer to what the caller added"
             assert self.now.finish in WELL_ENDED, "success without a positive end"
             assert event.message is not None
             files = any(isinstance(part.content, Blob) for part in event.message.parts)
@@ -450,6 +501,8 @@ class Shadow:
                 assert self.now.shortened <= 1, "shortens twice in an iteration"
                 assert not effect.shorten or self.bounds.history_overflow is HistoryOverflowMode.TRUNCATE
                 self.now.rejected = self.now.too_long = False
+                self.held -= {message.message_id for message in effect.append}
+                assert not self.held or self.now_goes_on, "the model does not see what the caller added"
                 self.sent.extend(effect.append)
                 assert_well_formed(tuple(self.sent))
                 assert effect.iteration == 1 or self.sent, "the next request says nothing new"
@@ -492,6 +545,9 @@ class Shadow:
                 assert arguments == self.calls[call_id].arguments
             case Abandon():
                 pass
+            case AwaitAttachments():
+                assert self.awaiting, "waits for files while the run goes on"
+                assert self.to_come, "waits for nothing"
             case Settle():
                 self._settle(effect)
 
@@ -500,6 +556,8 @@ class Shadow:
         assert effect.finished == self.finished
         assert effect.messages[: len(self.sent)] == tuple(self.sent), "the session forgets what was sent"
         assert_well_formed(effect.messages)
+        kept = [message.message_id for message in effect.messages if message.message_id in self.appended]
+        assert kept == self.appended, "the session forgets what the caller added, or turns it round"
         for message in effect.messages:
             assert_attached([part.part_id for part in message.parts])
             for part in message.parts:

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from turn.draws import (
     CONFIGURATIONS,
     FAULTS,
+    FILES,
     FINISH,
     INDEX,
     ITEMS,
@@ -30,6 +31,8 @@ from turn.draws import (
     TEXT,
     TOOL,
     begins_with_a,
+    brought,
+    file,
 )
 from turn.expectations import (
     AfterFailure,
@@ -42,6 +45,7 @@ from turn.expectations import (
 from turn.machinekit import bounds_with, failure, ref, setup_with
 from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
+from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.event import HistoryTruncated, IterationFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
@@ -61,6 +65,8 @@ from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import HistoryOverflowMode, ToolErrorMode
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.turn.facts import (
+    AttachmentArrived,
+    AttachmentsOverdue,
     Begin,
     CancelRequested,
     CompletionDecided,
@@ -82,26 +88,30 @@ from turnwired.turn.facts import (
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import TraceFold
 
+Names = tuple[str, ...]
+
 
 class TurnRules(RuleBasedStateMachine):
     """Plays everything that a turn machine talks to, one run after another."""
 
-    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
-    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
-        self.new_run(bounds, trace, patience, structured)
+    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, files=FILES)
+    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, files: Names) -> None:
+        self.new_run(bounds, trace, patience, structured, files)
 
     @precondition(lambda self: self.shadow.settled is not None)
-    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
-    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
-        self.new_run(bounds, trace, patience, structured)
+    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, files=FILES)
+    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, files: Names) -> None:
+        self.new_run(bounds, trace, patience, structured, files)
         self.begun = True
         self.tell(Begin())
 
-    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
+    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool, files: Names) -> None:
         bounds = bounds_with(**changes)
         check = begins_with_a if structured else None
-        self.machine = TurnMachine(setup_with(bounds, include_trace=trace, check_output=check))
-        self.shadow = Shadow(bounds, include_trace=trace, structured=structured)
+        setup = setup_with(bounds, include_trace=trace, check_output=check, attachments=tuple(map(file, files)))
+        self.machine = TurnMachine(setup)
+        self.shadow = Shadow(bounds, include_trace=trace, structured=structured, files=files)
+        self.brought = 0
         self.patience = patience
         self.begun = False
         self.unreported = False
@@ -378,6 +388,23 @@ class TurnRules(RuleBasedStateMachine):
         self.tell(ToolProgress(data.draw(st.sampled_from(self.shadow.executing)), 0.5))
         assert len(self.shadow.log) == known + 1
 
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.begun and self.shadow.settled is None)
+    @rule(name=st.sampled_from(["a", "b", "c"]))
+    def a_file_comes(self, name: str) -> None:
+        assert self.machine.takes_input == self.shadow.takes_input, "promises to read what it does not, or the reverse"
+        takes = self.shadow.takes_input and name not in self.shadow.ready
+        self.brought += 1
+        self.tell(AttachmentArrived(file(name, AttachmentState.READY), brought(self.brought)), means_something=takes)
+        assert (name in self.shadow.ready) or not takes, "a file that was taken is not told of"
+
+    @precondition(lambda self: self.begun and self.shadow.awaiting)
+    @rule()
+    def the_wait_for_files_is_over(self) -> None:
+        self.tell(AttachmentsOverdue(30.0))
+        assert not self.shadow.awaiting, "still waits for files"
+
     # --- callers, clocks, faults ------------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.begun)
@@ -401,6 +428,7 @@ class TurnRules(RuleBasedStateMachine):
         near = st.sampled_from([-1, 0, 0, 1])
         pairs = st.builds(lambda i, a: (iteration + i, attempt + a), near, near)
         pair = data.draw(pairs.filter(lambda pair: pair not in live))
+        overdue: list[Fact] = [] if shadow.awaiting else [AttachmentsOverdue(1.0)]
         call_id = data.draw(st.sampled_from(["call_of_nobody", *shadow.calls]))
         stray: list[Fact] = [
             ModelProduced(*pair, (TextChunk(0, "stray"),)),
@@ -411,6 +439,7 @@ class TurnRules(RuleBasedStateMachine):
             RetryDue(*pair),
             CompletionDecided(iteration + (1 if shadow.hook is not None else 0), "stray"),
         ]
+        stray += overdue
         if self.begun:
             stray += [Begin(), PreparationFailed(failure())]
         if call_id not in shadow.executing:

@@ -39,7 +39,7 @@ class Attachments:
         if not self.known:
             return False
         for attachment in self.known.values():
-            out.emit_for_run(AttachmentUpdated(attachment))
+            out.emit(AttachmentUpdated(attachment))
         if self.pending and limit is not None:
             out.do(AwaitAttachments(limit))
         return bool(self.pending)
@@ -52,12 +52,11 @@ class Attachments:
                 if known is not None and known.state is AttachmentState.READY:
                     return False
                 self._update(attachment, out)
-                out.emit_for_run(InputAppended((message,)))
+                out.emit(InputAppended((message,)))
                 transcript.hold((message,))
             case AttachmentsOverdue(limit):
-                late = [
-                    replace(each, state=AttachmentState.FAILED, failure=_late(each, limit)) for each in self.pending
-                ]
+                failed = AttachmentState.FAILED
+                late = [replace(each, state=failed, failure=_late(each, limit)) for each in self.pending]
                 for attachment in late:
                     self._update(attachment, out)
                 transcript.hold((missing(late, self._ids, self._run_id),))
@@ -65,7 +64,7 @@ class Attachments:
 
     def _update(self, attachment: Attachment, out: Out) -> None:
         self.known[attachment.attachment_id] = attachment
-        out.emit_for_run(AttachmentUpdated(attachment))
+        out.emit(AttachmentUpdated(attachment))
 
 
 def _late(attachment: Attachment, limit: float) -> Failure:
