@@ -220,3 +220,26 @@ def test_the_trace_shows_a_file_as_it_was_last_seen_and_the_input_that_came() ->
     assert file("a", AttachmentState.READY) in entries
     assert file("a") not in entries
     assert arrives().message in entries
+
+
+@pytest.mark.requirement("CTX-21")
+def test_a_file_is_not_taken_while_the_last_calls_of_a_run_are_made() -> None:
+    run = with_files(file(), max_tool_calls=1)
+    run.feed(AttachmentsOverdue(30.0))
+    run.answers(*a_call(0), *a_call(1), stop(FinishReason.TOOL_CALLS))
+    run.resolves()
+    assert run.machine.executing
+    assert not run.machine.takes_input
+    assert run.feed(arrives()).events == ()
+
+
+@pytest.mark.requirement("CTX-20")
+def test_a_file_does_not_stand_within_a_turn_that_the_provider_paused() -> None:
+    run = with_files(file())
+    run.feed(AttachmentsOverdue(30.0))
+    run.produced(TextChunk(0, "Well, "))
+    run.feed(arrives())
+    run.answers(stop(FinishReason.PAUSE))
+    assert [message.role for message in run.every(CallModel)[1].append] == [Role.ASSISTANT]
+    run.says("here I am.")
+    assert [message.role for message in run.every(CallModel)[2].append] == [Role.ASSISTANT, Role.USER]
