@@ -282,6 +282,9 @@ BOUND_OF = {
     "completion.custom_prompt": "completion_prompt",
     "completion.custom_hook": "completion_hook",
     "completion.allow_tools": "completion_tools",
+    "context.max_history_tokens": "max_history_tokens",
+    "context.overflow_mode": "history_overflow",
+    "context.attachment_wait": "attachment_wait",
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import RunState
 from turnwired.store import session_statements, spending_statements, statements
 from turnwired.store.migrate import migrate
@@ -76,6 +77,8 @@ def test_reads_look_up_by_key(database: sqlite3.Connection, statement: NamedSql)
         (RunFilter("t", session_id="s"), "runs_by_session"),
         (RunFilter("t", states=(RunState.RUNNING, RunState.WAITING)), "runs_active"),
         (RunFilter("t", labels={"a": "b"}), "runs_by_time"),
+        (RunFilter("t", outcomes=(OutcomeKind.ERRORED, OutcomeKind.ABORTED)), "runs_not_answered"),
+        (RunFilter("t", outcomes=(OutcomeKind.ANSWERED,)), "runs_by_time"),
     ],
 )
 def test_lists_read_an_index_in_order_and_sort_nothing(

@@ -20,8 +20,9 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.completion import CompletionRequest
-from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
+from turnwired.domain.errors import Conflict, FieldViolation, InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import (
     IterationFinished,
     IterationRetryScheduled,
@@ -34,6 +35,7 @@ from turnwired.domain.event import (
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ModelItem, ResponseIdentified
+from turnwired.domain.message import Blob, Message
 from turnwired.domain.outcome import LimitTrip, OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice, ToolSource
@@ -41,8 +43,10 @@ from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
 from turnwired.engine.agent_tools import child_run_id
+from turnwired.engine.attaching import arrival
 from turnwired.engine.budgets import Line
 from turnwired.engine.completion import ask_hook
+from turnwired.engine.fitting import fit
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
@@ -57,6 +61,7 @@ from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
+    AwaitAttachments,
     AwaitCaller,
     CallModel,
     Effect,
@@ -68,11 +73,13 @@ from turnwired.turn.effects import (
     Wait,
 )
 from turnwired.turn.facts import (
+    AttachmentsOverdue,
     Begin,
     BudgetReached,
     DeadlineReached,
     DriverFailed,
     Fact,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -90,10 +97,12 @@ from turnwired.turn.trace import bounded, bounded_beside, trace_of
 logger = logging.getLogger(__name__)
 
 Answer = AsyncGenerator[Sequence[ModelItem], None]
-E = TypeVar("E", CallModel, AskHook, RunTool, Wait)
+E = TypeVar("E", CallModel, AskHook, RunTool, Wait, AwaitAttachments)
 
 MODEL = "model"
 """Key of the model call's, retry wait's or hook's task; tool calls have their call ids."""
+ATTACHMENTS = "attachments"
+"""Key of the wait for attachments. It may outlast what it waits for, and ends with the run."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
@@ -285,6 +294,8 @@ class Execution:
                 raise NotImplementedError("no run waits for its caller yet")
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
+            case AwaitAttachments():
+                self._spawn(ATTACHMENTS, self._await_attachments, effect)
             case Abandon():
                 pass  # done before the events of its step
             case Settle():
@@ -374,7 +385,7 @@ class Execution:
 
     async def _called(self, effect: CallModel) -> tuple[Answer, BudgetedCall | None] | LimitTrip:
         """The answer of a call that is made, or the budget that it does not fit."""
-        provider, request = self._request(effect)
+        provider, request = await self._request(effect)
         if self._prepared.purse is None:
             tokens = estimated_tokens(request_size(request))
             self.feed(ModelCalled(effect.iteration, effect.attempt, tokens))
@@ -386,7 +397,7 @@ class Execution:
         self.feed(ModelCalled(effect.iteration, effect.attempt, budgeted.input_tokens, budgeted.cap))
         return budgeted.guard(provider.generate(request)), budgeted
 
-    def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
+    async def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
         prepared = self._prepared
         assert prepared.provider is not None, "a prepared run has a provider"
         assert prepared.prompt is not None, "a prepared run has a prompt"
@@ -395,7 +406,6 @@ class Execution:
         request = replace(
             prepared.request,
             system=prompt.system,
-            messages=prompt.messages(),
             tools=prompt.tools,
             offered=prompt.offered,
             max_output_tokens=effect.max_output_tokens,
@@ -405,6 +415,11 @@ class Execution:
         if effect.iteration > 1:
             # A forced choice holds for the first iteration only: later it would never let the model answer.
             request = replace(request, tool_choice=ToolChoice())
+        change = await fit(prompt.history, prepared.provider, request, prepared.bounds, shorten=effect.shorten)
+        if change is not None:
+            self.feed(HistoryCut(effect.iteration, effect.attempt, change))
+            await self._log.flushed(self._log.last)
+        request = replace(request, messages=prompt.messages())
         return prepared.provider, request if effect.offer_tools else without_tools(prepared.provider, request)
 
     async def _ask_hook(self, effect: AskHook) -> None:
@@ -457,6 +472,24 @@ class Execution:
         await anyio.sleep(effect.delay_ns / 1e9)
         self.feed(RetryDue(effect.iteration, effect.attempt))
 
+    async def _await_attachments(self, effect: AwaitAttachments) -> None:
+        await anyio.sleep(effect.limit)
+        self.feed(AttachmentsOverdue(effect.limit))
+
+    async def attachment_arrived(self, attachment: Attachment, content: Blob, path: str) -> Message:
+        """Take a file for the next iteration, durably. Raises InvalidRequest, Conflict RUN_SETTLED or StoreError."""
+        assert self._prepared.provider is not None, "a prepared run has a provider"
+        run_id = self._run.run_id
+        fact = arrival(attachment, content, self._prepared.provider, run_id, now_ns(), path)
+        known = self._machine.attachments.get(attachment.attachment_id)
+        if known is not None and known.state is AttachmentState.READY:
+            raise InvalidRequest([FieldViolation(f"{path}.attachment_id", "is there already")])
+        if not self._machine.takes_input:
+            raise Conflict(Reason.RUN_SETTLED, "The run makes no further model call; send a new turn.")
+        self.feed(fact)
+        await self._log.flushed(self._log.last)
+        return fact.message
+
     def _settle(self, effect: Settle) -> None:
         assert self._settled is not None, "RunFinished comes before the settlement"
         settled_ns = self._settled.settle_time_ns
@@ -474,6 +507,7 @@ class Execution:
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
                 tuple(hook.name for hook in self._wiring.hooks),
                 spent,
+                effect.finished.outcome.kind,
             )
         )
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from turnwired.codec.message import decode_message
+from turnwired.context.history import Piece
 from turnwired.context.prompt import EncodedMessages, Prompt
 from turnwired.domain.errors import (
     Conflict,
     FieldViolation,
     InvalidRequest,
+    ProviderError,
     StoreError,
     ToolError,
     TurnwireError,
@@ -32,6 +35,7 @@ from turnwired.engine.agent_tools import AgentToolset, ChildRuns
 from turnwired.engine.agents import AgentBook
 from turnwired.engine.budgets import BUDGETS_ESTIMATED, BudgetBook, Line, Purse, Spender
 from turnwired.engine.completion import require_completion
+from turnwired.engine.fitting import fit
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.pricing import Pricing, require_measurable
@@ -63,7 +67,7 @@ class Resolved:
     provider: ModelProvider
     policy: EffectivePolicy
     tools: ToolSelection
-    input: tuple[bytes, ...]
+    input: tuple[Piece, ...]
     """The input as the provider takes it. Encoded before the run exists: what cannot be sent must not enter a session,
     where every later turn would meet it again."""
     request: ModelRequest
@@ -233,6 +237,7 @@ class Preparer:
             price=price,
             check_output=resolved.check_output,
             polling_tools=self._wiring.config.polling_tools,
+            attachments=spec.attachments,
         )
         prepared = Prepared(
             spec=replace(spec, tools=resolved.tools),
@@ -269,14 +274,16 @@ class Preparer:
             if failure.reason is Reason.STORE_UNAVAILABLE:
                 raise Unavailable(failure.reason, failure.message)
             raise Conflict(failure.reason, failure.message)
-        return replace(
+        request = replace(
             resolved.request,
             system=prompt.system,
-            messages=prompt.messages(),
             tools=prompt.tools,
             offered=prompt.offered,
             limits=CallLimits(total=COUNT_SECONDS),
         )
+        with suppress(ProviderError):  # the count says by how much it is too long
+            await fit(prompt.history, resolved.provider, request, self._bounds(resolved.policy))
+        return replace(request, messages=prompt.messages())
 
     async def _gather(
         self, resolved: Resolved, run_id: str, depth: int
@@ -295,7 +302,7 @@ class Preparer:
                 raise _no_tool("The run is to call a tool first, and has none.")
             prompt = Prompt(resolved.provider, resolved.agent.instructions, tools)
             await self._add_history(prompt, resolved, run_id)
-            prompt.extend_encoded(resolved.input)
+            prompt.history.ask(resolved.input)
         except InvalidRequest as error:
             return view, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
@@ -314,17 +321,18 @@ class Preparer:
         spec = resolved.spec
         if spec.session_id is None:
             return
-        pieces: list[bytes] = []
+        pieces: list[Piece] = []
         for stored in await self._wiring.store.load_messages(spec.caller.tenant, spec.session_id):
             if stored.run_id == run_id:
                 continue  # this run's input was stored with the claim of the session; it is added as input
             key = (resolved.model.provider, stored.run_id or "", stored.message_id)
             piece = self._encoded.get(key)
             if piece is None:
-                piece = resolved.provider.encode_message(decode_message(stored.body))
+                message = decode_message(stored.body)
+                piece = Piece(resolved.provider.encode_message(message), message.role)
                 self._encoded.put(key, piece)
             pieces.append(piece)
-        prompt.extend_encoded(pieces)
+        prompt.history.add(pieces)
 
 
 def _native(limits: ModelLimits) -> Layer:
@@ -347,11 +355,11 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
     )
 
 
-def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[bytes, ...]:
-    pieces: list[bytes] = []
+def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[Piece, ...]:
+    pieces: list[Piece] = []
     for index, message in enumerate(spec.input):
         try:
-            pieces.append(provider.encode_message(message))
+            pieces.append(Piece(provider.encode_message(message), message.role))
         except InvalidRequest as error:
             refusal = _refusal(provider, message) or error
             path = f"turn.input[{index}]"

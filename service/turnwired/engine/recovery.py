@@ -111,7 +111,7 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure, hooks
     messages = stored_messages(stored.session_id, closing.messages, now)
     sessions = await _sessions_of(store, stored)
     spent = spending_of(stored.tenant, sessions, stored.create_time_ns, run.usage, run.cost)
-    log.settle(Settlement(now, encode_run(run), messages, hooks, spent))
+    log.settle(Settlement(now, encode_run(run), messages, hooks, spent, finished.outcome.kind))
     await log.write()
     if log.failure is not None:
         raise log.failure

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import anyio
@@ -16,6 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.errors import (
     Conflict,
     Fenced,
@@ -28,7 +29,7 @@ from turnwired.domain.errors import (
 )
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.message import Message
+from turnwired.domain.message import Blob, Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Agent, Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
@@ -55,6 +56,8 @@ from turnwired.turn.trace import bounded, trace_of
 logger = logging.getLogger(__name__)
 
 
+PREPARING_SECONDS = 15.0
+"""How long a file waits for its run to be prepared."""
 HOOK_SECONDS = 5.0
 """How long the end of the process waits for hooks; what they have not taken they are told at the next start."""
 
@@ -128,6 +131,7 @@ class _Live:
     caller: Caller
     done: asyncio.Event
     depth: int = 0
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
     execution: Execution | None = None
     stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
 
@@ -280,6 +284,7 @@ class Engine:
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
     def _forget(self, live: _Live) -> None:
+        live.begun.set()
         run_id, parent = live.run.run_id, live.run.parent_run_id
         live.done.set()
         self._live.pop(run_id, None)
@@ -352,6 +357,7 @@ class Engine:
                 resolved, live.run, input_, parent_headers, live.depth, inherited, sessions
             )
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
+            live.begun.set()
             if live.stopped is not None:
                 execution.feed(live.stopped)
             await execution.run()
@@ -458,6 +464,24 @@ class Engine:
         if live is not None and live.caller.tenant == caller.tenant:
             self._end(live, CancelRequested(failure))
         return await self.get_run(caller, run_id)
+
+    async def attachment_arrived(
+        self, caller: Caller, run_id: str, attachment: Attachment, content: Blob, path: str = "attachments[0]"
+    ) -> Message:
+        """Bring a file to a run: one that it awaits, or another. Gives the message in which the model will see it.
+
+        ``path`` leads to the attachment in the request. Durable when it returns. Raises NotFound, Conflict RUN_SETTLED
+        when there is no further model call, InvalidRequest for what is there already, too large or not for the wire,
+        and StoreError.
+        """
+        live = self._live.get(run_id)
+        if live is not None and live.caller.tenant == caller.tenant and live.execution is None:
+            with anyio.move_on_after(PREPARING_SECONDS):
+                await live.begun.wait()
+        if live is None or live.caller.tenant != caller.tenant or live.execution is None:
+            await self._stored(caller, run_id)
+            raise Conflict(Reason.RUN_SETTLED, "The run has ended, or ends; send a new turn.")
+        return await live.execution.attachment_arrived(attachment, content, path)
 
     def cancel_if_live(self, run_id: str, failure: Failure) -> None:
         """Ask a run to stop, if this process executes it."""

@@ -217,14 +217,15 @@ LEAVES: tuple[Leaf, ...] = (
         (ToolExecutionMode.EXECUTE,),
         enforced=False,
     ),
-    _tokens("context.max_history_tokens", "History that the model sees.", LimitMode.PROVIDER_NATIVE, _DNU),
-    _duration("context.attachment_wait", "Wait for attachments.", 30.0, enforced=False),
+    _tokens(
+        "context.max_history_tokens", "History that the model sees.", LimitMode.PROVIDER_NATIVE, _DNU, enforced=True
+    ),
+    _duration("context.attachment_wait", "Wait for attachments, within the run's own time.", 30.0),
     _enum(
         "context.overflow_mode",
-        "What happens to history that does not fit.",
+        "What happens to history that does not fit; compact is not built yet.",
         HistoryOverflowMode.FAIL,
-        (HistoryOverflowMode.FAIL,),
-        enforced=False,
+        (HistoryOverflowMode.FAIL, HistoryOverflowMode.TRUNCATE),
     ),
     _tokens("output.max_output_tokens", "Output of one iteration.", LimitMode.PROVIDER_NATIVE, _DN, enforced=True),
     Leaf(

@@ -147,6 +147,10 @@ class ModelProvider(Protocol):
         """
         ...
 
+    async def measure(self, model: str, pieces: Sequence[bytes]) -> Sequence[int]:
+        """Tokens of each encoded message, by a tokenizer, else from its size. Asks nobody, and raises nothing."""
+        ...
+
     def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:
         """Call the model and yield one batch of items per socket read.
 

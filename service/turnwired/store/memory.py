@@ -160,6 +160,7 @@ class MemoryStore:
             state=RunState.SETTLED,
             settle_time_ns=settlement.settle_time_ns,
             summary=settlement.summary,
+            outcome=settlement.outcome,
         )
         if stored.session_id is not None:
             session = self._sessions[stored.tenant, stored.session_id]
@@ -382,6 +383,7 @@ def _matches(run: StoredRun, query: RunFilter) -> bool:
         and query.session_id in (None, run.session_id)
         and query.agent_id in (None, run.agent_id)
         and (not query.states or run.state in query.states)
+        and (not query.outcomes or run.outcome in query.outcomes)
         and query.parent_run_id in (None, run.parent_run_id)
         and query.labels.items() <= run.labels.items()
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Caller, RunState
 
 
@@ -44,6 +45,7 @@ class StoredRun:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     spec: bytes = b""
     summary: bytes = b""
+    outcome: OutcomeKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Settlement:
     """Projection of the row that holds RunFinished: the run settles and its session gets these messages.
 
     ``hooks``: names of those that are to be told, each kept with the run until ``delivered``. ``spent`` is added to its
-    totals, once, however often the row is handed in.
+    totals, once, however often the row is handed in. ``outcome``: how the run ended, to list it by.
     """
 
     settle_time_ns: int
@@ -109,6 +111,7 @@ class Settlement:
     messages: tuple[StoredMessage, ...] = ()
     hooks: tuple[str, ...] = ()
     spent: tuple[Spending, ...] = ()
+    outcome: OutcomeKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ class RunFilter:
     states: tuple[RunState, ...] = ()
     parent_run_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    outcomes: tuple[OutcomeKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

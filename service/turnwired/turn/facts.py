@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from turnwired.domain.approval import ApprovalDecision
+from turnwired.domain.attachment import Attachment
+from turnwired.domain.event import HistoryTruncated
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message, ToolResult
@@ -39,6 +41,15 @@ class ModelCalled:
     attempt: int
     input_tokens: int
     budget_cap: LimitTrip | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCut:
+    """The conversation is too long: the request is made without its oldest groups. Before ModelCalled."""
+
+    iteration: int
+    attempt: int
+    change: HistoryTruncated
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,21 @@ class InputGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class AttachmentArrived:
+    """A file is there: READY. ``message`` holds it, in the role USER with its id."""
+
+    attachment: Attachment
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentsOverdue:
+    """The wait for attachments is over. ``limit`` is how long it was, in seconds."""
+
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class CompletionDecided:
     """The completion hook has answered: the instruction for a last answer, or None: the run is fine as it is.
 
@@ -220,6 +246,7 @@ class DriverFailed:
 Fact = (
     Begin
     | PreparationFailed
+    | HistoryCut
     | ModelCalled
     | ModelProduced
     | ModelEnded
@@ -233,6 +260,8 @@ Fact = (
     | CallerResult
     | WaitExpired
     | InputGiven
+    | AttachmentArrived
+    | AttachmentsOverdue
     | CompletionDecided
     | ToolResultLate
     | CancelRequested

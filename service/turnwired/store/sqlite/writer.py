@@ -204,7 +204,9 @@ class Writer:
         ends = [(run_id, settlement) for run_id, settlement in settled if settlement is not None]
         if not ends:
             return
-        sql.SETTLE.run(self._connection, [(run_id, end.settle_time_ns, end.summary) for run_id, end in ends])
+        sql.SETTLE.run(
+            self._connection, [(run_id, end.settle_time_ns, end.summary, end.outcome) for run_id, end in ends]
+        )
         messages = [values for run_id, end in ends for values in message_values(run_id, end.messages)]
         sql.ADD_MESSAGES.run(self._connection, messages)
         sql.TOUCH_SETTLED.run(self._connection, [(run_id, end.settle_time_ns) for run_id, end in ends])
