@@ -6,18 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import grpc
 
 from turnwire.v1 import hook_service_pb2, hook_service_pb2_grpc
 
-OnEvents = hook_service_pb2.OnEventsRequest
-OnSettle = hook_service_pb2.OnSettleRequest
-Ill = Callable[[OnEvents | OnSettle], grpc.StatusCode | asyncio.Event | int | None]
+Events = hook_service_pb2.OnEventsRequest
+End = hook_service_pb2.OnSettleRequest
+Context = grpc.aio.ServicerContext[Any, Any]
+Ill = Callable[[Events | End], grpc.StatusCode | asyncio.Event | int | None]
 """What goes wrong with a request: a status, a wait that the test ends, a number that is kept; None: nothing."""
 
 
-def well(request: OnEvents | OnSettle) -> None:
+def well(request: Events | End) -> None:
     """Nothing goes wrong."""
     del request
 
@@ -27,16 +29,16 @@ class App(hook_service_pb2_grpc.HookServiceServicer):
     """``asked`` is every request, ``events`` and ``settled`` are those that were answered with OK."""
 
     ill: Ill = well
-    asked: list[OnEvents | OnSettle] = field(default_factory=list[OnEvents | OnSettle])
-    events: list[OnEvents] = field(default_factory=list[OnEvents])
-    settled: list[OnSettle] = field(default_factory=list[OnSettle])
+    asked: list[Events | End] = field(default_factory=list[Events | End])
+    events: list[Events] = field(default_factory=list[Events])
+    settled: list[End] = field(default_factory=list[End])
     tokens: list[str] = field(default_factory=list[str])
     busy: int = 0
     most_busy: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def OnEvents(  # type: ignore[override]  # noqa: N802 - the contract's name; the stub is for both kinds of server
-        self, request: OnEvents, context: grpc.aio.ServicerContext[OnEvents, hook_service_pb2.OnEventsResponse]
+    async def OnEvents(  # noqa: N802 - the contract's name; the stub is for both kinds of server
+        self, request: Events, context: Context
     ) -> hook_service_pb2.OnEventsResponse:
         """Events of a run."""
         kept = await self._hear(request, context)
@@ -44,8 +46,8 @@ class App(hook_service_pb2_grpc.HookServiceServicer):
         await self._tell()
         return hook_service_pb2.OnEventsResponse(kept_sequence=kept)
 
-    async def OnSettle(  # type: ignore[override]  # noqa: N802
-        self, request: OnSettle, context: grpc.aio.ServicerContext[OnSettle, hook_service_pb2.OnSettleResponse]
+    async def OnSettle(  # noqa: N802
+        self, request: End, context: Context
     ) -> hook_service_pb2.OnSettleResponse:
         """The end of a run."""
         await self._hear(request, context)
@@ -54,7 +56,9 @@ class App(hook_service_pb2_grpc.HookServiceServicer):
         return hook_service_pb2.OnSettleResponse()
 
     async def _hear(
-        self, request: OnEvents | OnSettle, context: grpc.aio.ServicerContext[OnEvents, hook_service_pb2.OnEventsResponse]
+        self,
+        request: Events | End,
+        context: Context,
     ) -> int | None:
         self.asked.append(request)
         self.tokens += [str(value) for key, value in context.invocation_metadata() or () if key == "authorization"]

@@ -11,7 +11,7 @@ REQUIREMENTS = {
     "GHOOK-8": "The end of a run is told in the end, even if its events are never taken.",
     "GHOOK-9": "Runs that are silent for long take up no room of a hook.",
     "GHOOK-10": "A bearer token from a variable or a file, read anew, is in the calls and in no log.",
-    "GHOOK-11": "Plaintext goes to this machine only, unless the configuration says that it may go further; TLS is verified.",
+    "GHOOK-11": "Plaintext goes to this machine only, unless the configuration says so; a certificate is verified.",
     "GHOOK-12": "A configuration that cannot work is refused with its key.",
     "GHOOK-13": "Over kills of the server and of the app, an app that keeps the ids hears of every end exactly once.",
     "GHOOK-14": "The example app of the document runs, and prints what the document says.",
