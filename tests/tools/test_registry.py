@@ -236,9 +236,10 @@ async def test_a_view_is_fixed_while_its_source_changes() -> None:
 
 @pytest.mark.requirement("TOOL-18")
 async def test_the_tools_of_one_run_stand_behind_those_of_the_deployment() -> None:
-    own = FakeToolset("caller", [described("mine"), described("bad", "[]")], output=lambda _: TEXT)
+    own = FakeToolset("caller", [described("mine"), described("bad", "[]"), described("other")], output=lambda _: TEXT)
     registry = Registry([Source(FakeToolset("m", [described("theirs")], output=lambda _: TEXT), namespace="m")])
-    view = await registry.view(ToolSelection(exclude=("mine",)), Caller(), [own])
+    selection = ToolSelection(include=("m__*",), exclude=("other",))
+    view = await registry.view(selection, Caller(), [own])
     assert [tool.ref.routed_name for tool in view.tools] == ["m__theirs", "mine"]
     assert [failure.reason for failure in view.failures] == [Reason.TOOL_QUARANTINED]
     assert (await run_tool(view, "mine")).status is ToolResultStatus.OK

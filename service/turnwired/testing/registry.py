@@ -36,7 +36,7 @@ class MemoryRegistry:
 
     async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
         """All functions, whatever the selection says, and ``more``."""
-        return await joined(self, more) if more else self
+        return await joined(self, more, selection) if more else self
 
     @property
     def tools(self) -> Sequence[Tool]:

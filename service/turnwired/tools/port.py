@@ -140,9 +140,10 @@ class ToolRegistry(Protocol):
     async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
         """The tools that a run of this caller sees. Waits for discovery, bounded; broken sources are left out.
 
-        ``more`` are sources of this run alone, such as the caller's own tools: whatever the selection says, under their
-        native names, behind the others; the registry neither starts nor closes them. Raises ToolError when a source
-        that the configuration calls required cannot be used, and TOOL_NAME_COLLISION when a name of ``more`` is taken.
+        ``more`` are sources of this run alone, such as the caller's own tools: under their native names, behind the
+        others, whatever the selection includes; the registry neither starts nor closes them. Raises ToolError when a
+        source that the configuration calls required cannot be used, and TOOL_NAME_COLLISION when a name of ``more`` is
+        taken.
         """
         ...
 

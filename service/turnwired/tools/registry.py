@@ -16,7 +16,7 @@ from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection
+from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection, ToolSource
 from turnwired.tools.naming import pattern_of, routed_name
 from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.schema import compile_schema
@@ -91,7 +91,7 @@ class Registry:
     ) -> ToolView:
         """The tools of a run, fixed from here on. Raises ToolError as its port says."""
         view = await self._view(selection)
-        return await joined(view, more) if more else view
+        return await joined(view, more, selection) if more else view
 
     async def _view(self, selection: ToolSelection) -> View:
         snapshots = await self._snapshots()
@@ -166,8 +166,13 @@ class Registry:
         )
 
 
-async def joined(view: ToolView, more: Sequence[Toolset]) -> ToolView:
-    """The view with the tools of ``more`` behind it, under their native names. Raises TOOL_NAME_COLLISION."""
+async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelection) -> ToolView:
+    """The view with the tools of ``more`` behind it, under their native names. Raises TOOL_NAME_COLLISION.
+
+    They are there because the run names them: of the selection only what leaves out or narrows counts, and what the
+    caller brings itself it has not narrowed away.
+    """
+    exclude, narrow = pattern_of(selection.exclude), pattern_of(selection.narrow)
     taken = {tool.ref.routed_name for tool in view.tools}
     entries: dict[str, Entry] = {}
     failures: list[Failure] = []
@@ -179,6 +184,9 @@ async def joined(view: ToolView, more: Sequence[Toolset]) -> ToolView:
                 failures.append(entry)
                 continue
             routed = entry.tool.ref.routed_name
+            named = tool.ref.source is ToolSource.CLIENT or not selection.narrow or narrow.fullmatch(routed)
+            if not named or exclude.fullmatch(routed):
+                continue
             if routed in taken:
                 raise ToolError(_taken(toolset, routed))
             taken.add(routed)
