@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 RUNS_AT_ONCE: Final = 16
 """Calls of one hook that are under way side by side."""
 MOST_WAITING: Final = 1000
-"""Runs that wait for one hook in memory; more stay in the store until there is room."""
+"""Runs in progress that one hook is told of, and as many that have ended; more stay in the store meanwhile."""
 SWEEP_SECONDS: Final = 30.0
 MOST_AGAIN_SECONDS: Final = 600.0
 ROUNDS: Final = 2
@@ -156,7 +156,8 @@ class Hooks:
         aside = teller.aside.get(run_id) or _Aside()
         if self._tasks is None or run_id in teller.waiting or anyio.current_time() < aside.until:
             return
-        if len(teller.waiting) < MOST_WAITING:
+        # Runs that have ended have as many places of their own: those that go on may do so for hours.
+        if len(teller.waiting) < (2 * MOST_WAITING if again else MOST_WAITING):
             teller.waiting.add(run_id)
             self._tasks.start_soon(
                 self._tell_run, teller, _Telling(caller, run_id, again, aside, aside.kept, aside.ended)
@@ -211,7 +212,8 @@ class Hooks:
         """
         hook, caller, run_id = teller.hook, telling.caller, telling.run_id
         if hook.on_event is None and hook.on_events is None:
-            await self._runs.follow(caller, run_id, Cursor(), Visibility.OUTCOME, _ignore)
+            if not telling.again:  # what is told again has ended
+                await self._runs.follow(caller, run_id, Cursor(), Visibility.OUTCOME, _ignore)
             return None
 
         async def send(frame: bytes) -> None:

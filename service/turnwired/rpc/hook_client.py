@@ -41,7 +41,7 @@ class HookApp:
     """An app that is told, under the name that the configuration gives it.
 
     ``kinds`` None: events of every kind; empty: ends only. ``deadline``: seconds. ``tls`` with ``root_certificates``
-    (PEM) None: those of the system. ``token``: gives the bearer token as it is now; raises OSError.
+    (PEM) None: the public ones that gRPC knows. ``token``: gives the bearer token as it is now; raises OSError.
     """
 
     name: str
