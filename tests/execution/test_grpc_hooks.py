@@ -7,9 +7,10 @@ import logging
 import random
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,14 +20,18 @@ from execution.hook_app import App, End, Events, Ill, listening
 from execution.served import SECONDS, Seen, Served, served, turn
 from providers.cloud.kit import certificate
 
-from turnwire.v1 import outcome_pb2, run_pb2
+from turnwire.v1 import outcome_pb2, run_pb2, session_service_pb2
+from turnwired.codec.frame import Visibility
 from turnwired.config.hooks import GrpcHookConfig, HooksConfig
-from turnwired.domain.event import DELTA_EVENTS, Event, PartFinished
+from turnwired.domain.event import DELTA_EVENTS, Event, LoggedEvent, PartFinished, RunResumed
 from turnwired.domain.hook_kind import HookKind, kind_of
 from turnwired.domain.message import Blob, Content, Part, Reasoning, Text, ToolCall, ToolResult, ToolResultStatus
+from turnwired.domain.run import Caller, Cursor, Run, RunState
 from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.engine import follow, hook_delivery
-from turnwired.engine.hooks import Hook, Patience
+from turnwired.engine.follow import Send
+from turnwired.engine.hooks import Hook, HookBatch, Patience, SettledRun
+from turnwired.engine.service import Engine
 from turnwired.rpc.hook_apps import hook_apps
 from turnwired.rpc.hook_client import HookApp, HookClient
 from turnwired.store.port import Store
@@ -220,6 +225,7 @@ async def test_whatever_an_app_does_to_single_calls_it_has_every_event_in_order_
         s.provider.repeat_last = True
         runs = await asyncio.gather(*(s.run(f"turn {number}") for number in range(6)))
         await nothing_left(s.store)
+        assert s.engine.hooks._tellers[0].room.value == 2, "room is given back once"
     assert {run.run_id: kept[run.run_id] for run in runs} == {run.run_id: expected(run) for run in runs}
     assert {end.delivery_id for end in app.settled} == {run.run_id for run in runs}
     assert app.most_busy <= 2
@@ -232,6 +238,8 @@ async def test_an_app_that_keeps_one_event_at_a_time_is_told_the_rest_each_time(
         seen = await s.run()
         await app.until(lambda: bool(app.settled))
     assert [batch.events[0].sequence for batch in app.events] == expected(seen)
+    known = [batch.events[0] in before.events for before, batch in pairwise(app.events)]
+    assert [batch.redelivered for batch in app.events] == [False, *known]
 
 
 @pytest.mark.requirement("GHOOK-4", "GHOOK-5")
@@ -293,6 +301,82 @@ async def test_an_app_that_hangs_holds_up_no_run_and_no_other_app_and_ends_with_
         await client.aclose()
 
 
+@pytest.mark.requirement("GHOOK-5")
+async def test_runs_that_ran_out_of_tries_while_nobody_was_there_are_told_as_soon_as_another_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hook_delivery, "SWEEP_SECONDS", 3600.0)
+    monkeypatch.setattr(hook_delivery, "RUNS_AT_ONCE", 1)
+    app, target = App(), HookApp("app", f"127.0.0.1:{free_port()}", deadline=0.2)
+    async with told(target, [answer("Yes.")], patience=replace(EAGER, again=3600.0)) as s:
+        s.provider.repeat_last = True
+        runs = [await s.run() for _ in range(3)]
+        aside = s.engine.hooks._tellers[0].aside
+        async with asyncio.timeout(SECONDS):
+            while not aside:  # noqa: ASYNC110 - what a hook puts aside has no event to wait for
+                await asyncio.sleep(0.01)
+        async with listening(app, int(target.address.rpartition(":")[2])):
+            await app.until(lambda: {end.delivery_id for end in app.settled} == {run.run_id for run in runs})
+
+
+@pytest.mark.requirement("GHOOK-6")
+async def test_runs_that_wait_for_an_app_hold_no_frame_and_those_that_are_deleted_meanwhile_are_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hook_delivery, "RUNS_AT_ONCE", 2)
+    held, most, follow_run = 0, 0, Engine.follow
+
+    async def watched(
+        engine: Engine, caller: Caller, run_id: str, cursor: Cursor, level: Visibility, send: Send
+    ) -> None:
+        async def counted(frame: bytes) -> None:
+            nonlocal held, most
+            held += 1
+            most = max(most, held)
+            try:
+                await send(frame)
+            finally:
+                held -= 1
+
+        await follow_run(engine, caller, run_id, cursor, level, counted if level is Visibility.MILESTONE else send)
+
+    monkeypatch.setattr(Engine, "follow", watched)
+    gate = asyncio.Event()
+    app = App(lambda _: None if gate.is_set() else gate)
+    async with listening(app) as port, told(port, [answer("Yes.")]) as s:
+        s.provider.repeat_last = True
+        kept = [await s.run(f"turn {number}") for number in range(6)]
+        gone = await s.run(session_id="gone")
+        await app.until(lambda: app.busy == 2)
+        request = session_service_pb2.DeleteSessionRequest(session_id="gone")
+        await s.sessions.DeleteSession(request, timeout=SECONDS)
+        gate.set()
+        await nothing_left(s.store)
+        assert s.engine.hooks._tellers[0].room.value == 2, "room is given back once"
+    assert most <= 3, "those under way, and one that finds no room"
+    assert {end.delivery_id for end in app.settled} == {run.run_id for run in kept}
+    assert gone.run_id not in {batch.run_id for batch in app.events}
+
+
+@pytest.mark.requirement("GHOOK-1")
+async def test_an_app_learns_of_which_run_a_run_is_a_child_and_of_its_value() -> None:
+    run = Run("run_1", "agent", RunState.SETTLED, 1, parent_run_id="run_0", structured_output_json="{}")
+    app = App()
+    async with listening(app) as port:
+        client = HookClient(HookApp("app", f"127.0.0.1:{port}"))
+        hook = client.hook()
+        assert hook.on_events is not None and hook.on_settle is not None
+        event = LoggedEvent(1, 1, 0, RunResumed())
+        assert await hook.on_events(HookBatch("acme", run, (event,))) == 1
+        given = hook.on_settle(SettledRun("run_1", run, "acme"))
+        assert isinstance(given, Awaitable)
+        await given
+        await client.aclose()
+    assert (app.events[0].parent_run_id, app.events[0].tenant) == ("run_0", "acme")
+    assert (app.settled[0].structured_output_json, app.settled[0].tenant) == ("{}", "acme")
+    assert not app.settled[0].HasField("message")
+
+
 @pytest.mark.requirement("GHOOK-6")
 async def test_an_app_that_never_answers_is_given_up_after_the_deadline_and_tried_again() -> None:
     app = App(lambda request: asyncio.Event() if len(app.asked) < 3 else None)
@@ -332,16 +416,18 @@ async def test_a_run_whose_events_are_not_taken_stands_aside_for_the_others_and_
 
 
 @pytest.mark.requirement("GHOOK-8")
-async def test_the_end_is_told_even_if_the_events_are_never_taken_and_they_are_told_when_they_are() -> None:
-    app = App(lambda request: grpc.StatusCode.INTERNAL if isinstance(request, Events) else None)
+@pytest.mark.parametrize("bad", [grpc.StatusCode.INTERNAL, 0])
+async def test_the_end_is_told_even_if_the_events_are_never_taken_and_they_are_told_when_they_are(
+    bad: grpc.StatusCode | int,
+) -> None:
+    app = App(lambda request: bad if isinstance(request, Events) else None)
     async with listening(app) as port, told(port, [answer("Yes.")]) as s:
         seen = await s.run()
         await app.until(lambda: bool(app.settled))
-        assert not app.events
         assert await s.store.pending_deliveries("grpc:app", 10) == [("default", seen.run_id)]
         app.ill = lambda _: None
         await nothing_left(s.store)
-    assert app.sequences(seen.run_id) == expected(seen)
+    assert app.sequences(seen.run_id)[-len(expected(seen)) :] == expected(seen)
     assert len(app.settled) == 1, "what was taken is not told again"
 
 
