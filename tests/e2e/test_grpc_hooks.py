@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
 from collections import Counter
 from pathlib import Path
 
@@ -12,21 +11,13 @@ import pytest
 from e2e.provider import Hang, Say, answer, provider
 from e2e.service import START_SECONDS, Followed, config_text, prompt, service
 from execution.hook_app import App, End, Events, listening
+from execution.hook_kit import DELTAS, free_port
 
 from turnwire.v1 import event_pb2, outcome_pb2
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(200)]
 
 ROUNDS = 3
-DELTAS = {"text_delta", "reasoning_delta", "tool_call_arguments_delta", "tool_call_progressed"}
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.mark.requirement("GHOOK-13", "GHOOK-5")
