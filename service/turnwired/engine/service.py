@@ -38,7 +38,7 @@ from turnwired.domain.trace import RunTrace
 from turnwired.engine.budgets import Line
 from turnwired.engine.execution import UNWIND_SECONDS, Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
-from turnwired.engine.hooks import Hooks
+from turnwired.engine.hook_delivery import Hooks
 from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
