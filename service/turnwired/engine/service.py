@@ -35,6 +35,7 @@ from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
 from turnwired.engine.sessions import Sessions
 from turnwired.engine.stored import stored_messages
+from turnwired.engine.stray import ANY_FAULT, require_stray
 from turnwired.providers.port import ModelLimits, ProviderInfo, TokenCount
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
@@ -210,7 +211,8 @@ class Engine:
             ids = tuple(message.message_id for message in input_)
             if created.existing:
                 ids = self._input_ids(stored)
-        except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
+        except ANY_FAULT as error:  # task boundary: one broken turn ends no other
+            require_stray(error)
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
@@ -265,7 +267,8 @@ class Engine:
             _log_end(execution.run_state)
             if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
                 fault = STORE_FAILED
-        except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
+        except ANY_FAULT as error:  # task boundary: whatever is broken, the run must settle
+            require_stray(error)
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
             fault = replace(BROKEN, message=BROKEN.message.format(type(error).__name__))
             live.log.failure = live.log.failure or Fenced("the run is ended from its stored log")

@@ -7,7 +7,7 @@ empty; the arguments are an object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,14 +112,29 @@ class CallTracker:
 
     def close(self, *, complete: bool) -> None:
         """The answer is over. Calls whose name never came are reported too; ``complete``: the provider ended them."""
+        strays, torn = self._strays() if complete else ([], None)
         for call in self._calls:
-            if not call.opened:
+            if not call.opened and call not in strays:
                 self._open(call)
         if complete:
             for call in self._calls:
-                if call.extra:
-                    self._batch.add(NativeItem(call.part, CALL_EXTRA, dumps(call.extra)))
-                self._batch.add(ToolCallClosed(call.part))
+                if call is not torn and call not in strays:
+                    self._end(call)
+        if torn is not None:
+            for stray in strays:  # never opened: who reads it finds the one call that is still open
+                self._batch.arguments(stray.part, "".join(stray.fragments))
+            self._end(torn)
+
+    def _strays(self) -> tuple[Sequence[_Call], _Call | None]:
+        """Fragments at places that were never opened, and the one call that they can only belong to, if it is one."""
+        strays = [call for call in self._calls if not call.opened and not call.id and call.fragments]
+        torn = [call for call in self._calls if call.opened and not call.complete()] if strays else []
+        return (strays, torn[0]) if len(torn) == 1 else ((), None)
+
+    def _end(self, call: _Call) -> None:
+        if call.extra:
+            self._batch.add(NativeItem(call.part, CALL_EXTRA, dumps(call.extra)))
+        self._batch.add(ToolCallClosed(call.part))
 
     def _take(self, index: int | None, call_id: str, name: str, arguments: str) -> None:
         call = self._find(index, call_id)
