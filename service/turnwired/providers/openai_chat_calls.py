@@ -7,7 +7,7 @@ empty; the arguments are an object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,29 +112,25 @@ class CallTracker:
 
     def close(self, *, complete: bool) -> None:
         """The answer is over. Calls whose name never came are reported too; ``complete``: the provider ended them."""
-        strays, torn = self._strays() if complete else ([], None)
+        if complete:
+            self._give_strays()
         for call in self._calls:
-            if not call.opened and call not in strays:
+            if not call.opened:
                 self._open(call)
         if complete:
             for call in self._calls:
-                if call is not torn and call not in strays:
-                    self._end(call)
-        if torn is not None:
-            for stray in strays:  # never opened: who reads it finds the one call that is still open
-                self._batch.arguments(stray.part, "".join(stray.fragments))
-            self._end(torn)
+                if call.extra:
+                    self._batch.add(NativeItem(call.part, CALL_EXTRA, dumps(call.extra)))
+                self._batch.add(ToolCallClosed(call.part))
 
-    def _strays(self) -> tuple[Sequence[_Call], _Call | None]:
-        """Fragments at places that were never opened, and the one call that they can only belong to, if it is one."""
+    def _give_strays(self) -> None:
+        """Fragments at places that were never opened belong to the one call that is not whole, if there is just one."""
         strays = [call for call in self._calls if not call.opened and not call.id and call.fragments]
         torn = [call for call in self._calls if call.opened and not call.complete()] if strays else []
-        return (strays, torn[0]) if len(torn) == 1 else ((), None)
-
-    def _end(self, call: _Call) -> None:
-        if call.extra:
-            self._batch.add(NativeItem(call.part, CALL_EXTRA, dumps(call.extra)))
-        self._batch.add(ToolCallClosed(call.part))
+        if len(torn) == 1:
+            self._calls = [call for call in self._calls if call not in strays]
+            for stray in strays:
+                self._append(torn[0], "", "".join(stray.fragments))
 
     def _take(self, index: int | None, call_id: str, name: str, arguments: str) -> None:
         call = self._find(index, call_id)
