@@ -92,7 +92,7 @@ def test_deltas_are_for_detailed_streams_and_the_ends_of_a_run_for_all(logged: L
     (record,) = split_records(encode(logged))
     if isinstance(logged.event, event.DELTA_EVENTS):
         assert record.visibility is Visibility.DELTA
-    elif isinstance(logged.event, event.RunStarted | event.RunFinished):
+    elif isinstance(logged.event, event.RunStarted | event.RunWaiting | event.RunFinished):
         assert record.visibility is Visibility.OUTCOME
     else:
         assert record.visibility is Visibility.MILESTONE

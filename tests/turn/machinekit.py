@@ -18,7 +18,15 @@ from turnwired.domain.generation import (
 from turnwired.domain.message import Message, Part, Role, Text, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Outcome
-from turnwired.domain.policy import ArgumentValidation, CompletionMode, EffectivePolicy, Policy, ToolErrorMode
+from turnwired.domain.policy import (
+    ArgumentValidation,
+    CompletionMode,
+    EffectivePolicy,
+    Policy,
+    ToolErrorMode,
+    ToolExecutionMode,
+    WaitExpiryMode,
+)
 from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.effects import Effect, Emitted, ResolveTool, Settle, Step
@@ -63,6 +71,9 @@ def bounds_with(**changes: Any) -> Bounds:
         "stream_idle_timeout": None,
         "thinking_idle_timeout": None,
         "tool_call_timeout": None,
+        "wait_timeout": None,
+        "wait_expiry": WaitExpiryMode.REJECT,
+        "execution_mode": ToolExecutionMode.EXECUTE,
         "completion_mode": CompletionMode.NONE,
         "reserved_output_tokens": 1024,
         "answer_at_step_bound": False,

@@ -45,7 +45,18 @@ from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.policy import CompletionMode
 from turnwired.domain.usage import Usage, sum_usage
 from turnwired.policy.bounds import Bounds
-from turnwired.turn.effects import Abandon, AskHook, CallModel, Effect, ResolveTool, RunTool, Settle, Step, Wait
+from turnwired.turn.effects import (
+    Abandon,
+    AskHook,
+    AwaitCaller,
+    CallModel,
+    Effect,
+    ResolveTool,
+    RunTool,
+    Settle,
+    Step,
+    Wait,
+)
 from turnwired.turn.facts import CompletionDecided, Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
 
 WELL_ENDED = {FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE}
@@ -435,6 +446,8 @@ class Shadow:
                     assert effect.max_output_tokens == self.bounds.reserved_output_tokens
                 self.now.attempt = effect.attempt
                 self.model = (effect.iteration, effect.attempt)
+            case AwaitCaller():
+                raise AssertionError("no run waits for its caller yet")
             case AskHook():
                 assert effect.name == self.bounds.completion_hook
                 assert self.bounds.completion_mode is CompletionMode.CUSTOM

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from turnwire.v1 import (
+    approval_pb2,
     message_pb2,
     model_pb2,
     outcome_pb2,
@@ -19,6 +20,7 @@ from turnwire.v1 import (
     turn_service_pb2,
     usage_pb2,
 )
+from turnwired.domain.approval import ApprovalDecision, ApprovalKind, ApprovalState
 from turnwired.domain.errors import CodecError
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
@@ -59,6 +61,9 @@ class EnumTable(Generic[DomainEnum, WireNumber]):
         return self.from_wire(number, field) if number else None
 
 
+APPROVAL_DECISION = EnumTable(ApprovalDecision, approval_pb2.ApprovalDecision.items(), "APPROVAL_DECISION_")
+APPROVAL_KIND = EnumTable(ApprovalKind, approval_pb2.ApprovalKind.items(), "APPROVAL_KIND_")
+APPROVAL_STATE = EnumTable(ApprovalState, approval_pb2.ApprovalState.items(), "APPROVAL_STATE_")
 COLLISION_RESOLUTION = EnumTable(CollisionResolution, tool_pb2.CollisionResolution.items(), "COLLISION_RESOLUTION_")
 FAILURE_PHASE = EnumTable(FailurePhase, outcome_pb2.FailurePhase.items(), "FAILURE_PHASE_")
 FINISH_REASON = EnumTable(FinishReason, trace_pb2.FinishReason.items(), "FINISH_REASON_")

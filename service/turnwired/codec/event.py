@@ -9,6 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwire.v1 import event_pb2
+from turnwired.codec.approval import (
+    appended_from_pb,
+    appended_to_pb,
+    approval_from_pb,
+    approval_to_pb,
+    resolved_from_pb,
+    resolved_to_pb,
+    waiting_from_pb,
+    waiting_to_pb,
+)
 from turnwired.codec.enums import FINISH_REASON, ITERATION_KIND
 from turnwired.codec.frame import events_of, record_header
 from turnwired.codec.message import (
@@ -190,6 +200,8 @@ def _executing(event: domain.ToolCallExecuting, out: event_pb2.RunEvent) -> None
     executing.call_id = event.call_id
     executing.attempt = event.attempt
     executing.span_id = event.span_id
+    if event.child_run_id is not None:
+        executing.child_run_id = event.child_run_id
 
 
 def _call_finished(event: domain.ToolCallFinished, out: event_pb2.RunEvent) -> None:
@@ -197,6 +209,27 @@ def _call_finished(event: domain.ToolCallFinished, out: event_pb2.RunEvent) -> N
     tool_result_to_pb(event.result, finished.result)
     if event.duration_ns:
         duration_to_pb(event.duration_ns, finished.duration)
+
+
+def _approval_requested(event: domain.ApprovalRequested, out: event_pb2.RunEvent) -> None:
+    approval_to_pb(event.approval, out.approval_requested.approval)
+
+
+def _approval_resolved(event: domain.ApprovalResolved, out: event_pb2.RunEvent) -> None:
+    resolved_to_pb(event, out.approval_resolved)
+
+
+def _run_waiting(event: domain.RunWaiting, out: event_pb2.RunEvent) -> None:
+    waiting_to_pb(event, out.run_waiting)
+
+
+def _run_resumed(event: domain.RunResumed, out: event_pb2.RunEvent) -> None:
+    del event
+    out.run_resumed.SetInParent()
+
+
+def _input_appended(event: domain.InputAppended, out: event_pb2.RunEvent) -> None:
+    appended_to_pb(event, out.input_appended)
 
 
 def _notice(event: Notice, out: event_pb2.RunEvent) -> None:
@@ -235,6 +268,11 @@ _ENCODERS: Final[Mapping[type, Callable[[Any, event_pb2.RunEvent], None]]] = {
     domain.ToolCallArgumentsFinished: _arguments_finished,
     domain.ToolCallExecuting: _executing,
     domain.ToolCallFinished: _call_finished,
+    domain.ApprovalRequested: _approval_requested,
+    domain.ApprovalResolved: _approval_resolved,
+    domain.RunWaiting: _run_waiting,
+    domain.RunResumed: _run_resumed,
+    domain.InputAppended: _input_appended,
     Notice: _notice,
     domain.RunFinished: _run_finished,
 }
@@ -305,7 +343,8 @@ def _call_started_from(message: event_pb2.RunEvent) -> domain.ToolCallStarted:
 
 def _executing_from(message: event_pb2.RunEvent) -> domain.ToolCallExecuting:
     executing = message.tool_call_executing
-    return domain.ToolCallExecuting(executing.call_id, executing.attempt, executing.span_id)
+    child = executing.child_run_id if executing.HasField("child_run_id") else None
+    return domain.ToolCallExecuting(executing.call_id, executing.attempt, executing.span_id, child)
 
 
 def _call_finished_from(message: event_pb2.RunEvent) -> domain.ToolCallFinished:
@@ -347,6 +386,11 @@ _DECODERS: Final[Mapping[str, Callable[[event_pb2.RunEvent], Event]]] = {
     ),
     "tool_call_executing": _executing_from,
     "tool_call_finished": _call_finished_from,
+    "approval_requested": lambda m: domain.ApprovalRequested(approval_from_pb(m.approval_requested.approval)),
+    "approval_resolved": lambda m: resolved_from_pb(m.approval_resolved),
+    "run_waiting": lambda m: waiting_from_pb(m.run_waiting),
+    "run_resumed": lambda _: domain.RunResumed(),
+    "input_appended": lambda m: appended_from_pb(m.input_appended),
     "notice": lambda m: notice_from_pb(m.notice),
     "run_finished": _run_finished_from,
 }

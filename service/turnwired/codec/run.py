@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from turnwire.v1 import turn_service_pb2
+from turnwired.codec.approval import waiting_from_pb, waiting_to_pb
 from turnwired.codec.enums import ON_DISCONNECT, RUN_STATE
 from turnwired.codec.message import message_from_pb, message_to_pb, messages_from_pb
 from turnwired.codec.model import model_from_pb, model_to_pb, output_format_from_pb, output_format_to_pb
@@ -68,6 +69,8 @@ def run_to_pb(value: Run, out: run_pb2.Run) -> None:
     out.state = RUN_STATE.to_wire[value.state]
     if value.outcome is not None:
         outcome_to_pb(value.outcome, out.outcome)
+    if value.waiting is not None:
+        waiting_to_pb(value.waiting, out.waiting)
     out.last_sequence = value.last_sequence
     usage_to_pb(value.usage, out.usage)
     if value.cost is not None:
@@ -97,6 +100,7 @@ def run_from_pb(message: run_pb2.Run) -> Run:
         session_id=message.session_id if message.HasField("session_id") else None,
         parent_run_id=message.parent_run_id if message.HasField("parent_run_id") else None,
         outcome=outcome_from_pb(message.outcome) if message.HasField("outcome") else None,
+        waiting=waiting_from_pb(message.waiting) if message.HasField("waiting") else None,
         epoch=message.epoch,
         last_sequence=message.last_sequence,
         usage=usage_from_pb(message.usage),
@@ -158,7 +162,7 @@ def turn_to_pb(value: TurnSpec, out: turn_service_pb2.TurnSpec) -> None:
 def turn_from_pb(message: turn_service_pb2.TurnSpec, caller: Caller) -> TurnSpec:
     """What the domain has a place for.
 
-    The rest (attachments, client tools, on_busy, policy leaves named by ``unenforced_paths``) is for
+    The rest (attachments, on_busy, policy leaves named by ``unenforced_paths``) is for
     the caller of this function to refuse. CodecErrors carry paths below the turn.
     """
     return TurnSpec(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from turnwired.codec.approval import approval_from_pb, approval_to_pb
 from turnwired.codec.enums import FINISH_REASON, ITERATION_KIND, TOOL_RESULT_STATUS
 from turnwired.codec.message import (
+    message_from_pb,
+    message_to_pb,
     part_to_pb,
     parts_from_pb,
     tool_call_from_pb,
@@ -28,9 +31,11 @@ from turnwired.codec.values import (
     usage_from_pb,
     usage_to_pb,
 )
+from turnwired.domain.approval import Approval
 from turnwired.domain.errors import CodecError
+from turnwired.domain.message import Message
 from turnwired.domain.outcome import Notice
-from turnwired.domain.trace import AttemptTrace, IterationTrace, RunTrace, ToolCallTrace, TraceEntry
+from turnwired.domain.trace import AttemptTrace, Entry, IterationTrace, RunTrace, ToolCallTrace, TraceEntry, WaitTrace
 
 if TYPE_CHECKING:
     from turnwire.v1 import trace_pb2
@@ -66,17 +71,31 @@ def _entry_to_pb(value: TraceEntry, out: trace_pb2.TraceEntry) -> None:
             _iteration_to_pb(iteration, out.iteration)
         case ToolCallTrace() as call:
             _call_to_pb(call, out.tool_call)
+        case Message() as message:
+            message_to_pb(message, out.input)
+        case Approval() as approval:
+            approval_to_pb(approval, out.approval)
+        case WaitTrace(approval_ids, call_ids):
+            out.wait.SetInParent()
+            out.wait.approval_ids.extend(approval_ids)
+            out.wait.call_ids.extend(call_ids)
         case Notice() as notice:
             notice_to_pb(notice, out.notice)
 
 
 def _entry_from_pb(message: trace_pb2.TraceEntry) -> TraceEntry:
-    entry: IterationTrace | ToolCallTrace | Notice
+    entry: Entry
     match message.WhichOneof("entry"):
         case "iteration":
             entry = _iteration_from_pb(message.iteration)
         case "tool_call":
             entry = _call_from_pb(message.tool_call)
+        case "input":
+            entry = message_from_pb(message.input)
+        case "approval":
+            entry = approval_from_pb(message.approval)
+        case "wait":
+            entry = WaitTrace(tuple(message.wait.approval_ids), tuple(message.wait.call_ids))
         case "notice":
             entry = notice_from_pb(message.notice)
         case other:

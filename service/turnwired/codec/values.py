@@ -19,6 +19,7 @@ from turnwired.domain.failure import Failure
 from turnwired.domain.model import TraceContext
 from turnwired.domain.outcome import LimitTrip, Notice, Outcome
 from turnwired.domain.tool import (
+    ClientTool,
     Tool,
     ToolAnnotations,
     ToolChoice,
@@ -243,6 +244,15 @@ def _annotations_to_pb(value: ToolAnnotations, out: tool_pb2.ToolAnnotations) ->
         out.open_world = value.open_world
 
 
+def _annotations_from_pb(message: tool_pb2.ToolAnnotations) -> ToolAnnotations:
+    return ToolAnnotations(
+        read_only=message.read_only if message.HasField("read_only") else None,
+        destructive=message.destructive if message.HasField("destructive") else None,
+        idempotent=message.idempotent if message.HasField("idempotent") else None,
+        open_world=message.open_world if message.HasField("open_world") else None,
+    )
+
+
 def tool_to_pb(value: Tool, out: tool_pb2.Tool) -> None:
     """All fields of the domain; ``permission`` is the caller's business."""
     tool_ref_to_pb(value.ref, out.ref)
@@ -257,19 +267,13 @@ def tool_to_pb(value: Tool, out: tool_pb2.Tool) -> None:
 
 def tool_from_pb(message: tool_pb2.Tool) -> Tool:
     """The inverse of ``tool_to_pb``."""
-    hints = message.annotations
     return Tool(
         ref=tool_ref_from_pb(message.ref),
         description=message.description,
         input_schema_json=message.input_schema_json,
         output_schema_json=message.output_schema_json if message.HasField("output_schema_json") else None,
         title=message.title,
-        annotations=ToolAnnotations(
-            read_only=hints.read_only if hints.HasField("read_only") else None,
-            destructive=hints.destructive if hints.HasField("destructive") else None,
-            idempotent=hints.idempotent if hints.HasField("idempotent") else None,
-            open_world=hints.open_world if hints.HasField("open_world") else None,
-        ),
+        annotations=_annotations_from_pb(message.annotations),
         lazy=message.lazy,
     )
 
@@ -302,12 +306,24 @@ def tool_selection_to_pb(value: ToolSelection, out: tool_pb2.ToolSelection) -> N
         out.choice.routed_name = value.choice.routed_name
     elif value.choice.mode is not ToolChoiceMode.UNSPECIFIED:
         out.choice.mode = TOOL_CHOICE_MODE.to_wire[value.choice.mode]
+    for tool in value.client_tools:
+        client_tool = out.client_tools.add()
+        client_tool.name = tool.name
+        client_tool.description = tool.description
+        client_tool.input_schema_json = tool.input_schema_json
+        _annotations_to_pb(tool.annotations, client_tool.annotations)
 
 
 def tool_selection_from_pb(message: tool_pb2.ToolSelection) -> ToolSelection:
-    """All fields but ``client_tools``, which the domain has no place for yet: refuse them before."""
+    """The inverse of ``tool_selection_to_pb``."""
     if message.choice.WhichOneof("choice") == "routed_name":
         choice = ToolChoice(routed_name=message.choice.routed_name)
     else:
         choice = ToolChoice(TOOL_CHOICE_MODE.from_wire(message.choice.mode, "choice.mode"))
-    return ToolSelection(include=tuple(message.include), exclude=tuple(message.exclude), choice=choice)
+    client_tools = tuple(
+        ClientTool(tool.name, tool.description, tool.input_schema_json, _annotations_from_pb(tool.annotations))
+        for tool in message.client_tools
+    )
+    return ToolSelection(
+        include=tuple(message.include), exclude=tuple(message.exclude), choice=choice, client_tools=client_tools
+    )

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from turnwired.domain.approval import Approval, ApprovalDecision
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import FinishReason
-from turnwired.domain.message import Message, Part, ToolResult
+from turnwired.domain.message import Message, Part, ToolCall, ToolResult
 from turnwired.domain.model import IterationKind, ModelSelection, TraceContext
 from turnwired.domain.outcome import Notice, Outcome
-from turnwired.domain.policy import EffectivePolicy
+from turnwired.domain.policy import EffectivePolicy, PermissionRule
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage
@@ -133,11 +134,12 @@ class ToolCallArgumentsFinished:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallExecuting:
-    """The tool is about to be invoked: durable before it runs."""
+    """The tool is about to be invoked: durable before it runs. ``child_run_id``: the run that an agent makes of it."""
 
     call_id: str
     attempt: int = 1
     span_id: str = ""
+    child_run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,51 @@ class ToolCallFinished:
 
     result: ToolResult
     duration_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """A person must decide. The run goes on with what it can do without."""
+
+    approval: Approval
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalResolved:
+    """Somebody or something decided, once per approval. ``comment`` is told to the model on REJECT.
+
+    ``added_rules`` are those that ALWAYS added to the session, word for word.
+    """
+
+    approval_id: str
+    decision: ApprovalDecision
+    resolved_by: str
+    comment: str = ""
+    added_rules: tuple[PermissionRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunWaiting:
+    """Nothing can go on without the caller: all that it waits for, told in full whenever the set changes.
+
+    ``expire_time_ns``: Unix time at which the first of these is given up; 0: never.
+    """
+
+    approvals: tuple[Approval, ...] = ()
+    client_tool_calls: tuple[ToolCall, ...] = ()
+    expire_time_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed:
+    """The run goes on after waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputAppended:
+    """The caller added input; the model sees it in the next iteration."""
+
+    input: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +233,11 @@ Event = (
     | ToolCallArgumentsFinished
     | ToolCallExecuting
     | ToolCallFinished
+    | ApprovalRequested
+    | ApprovalResolved
+    | RunWaiting
+    | RunResumed
+    | InputAppended
     | Notice
     | RunFinished
 )

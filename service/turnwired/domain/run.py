@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from turnwired.domain.event import RunWaiting
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection, OutputFormat, TraceContext
 from turnwired.domain.outcome import Outcome
@@ -75,7 +76,10 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """State of one turn. Times are Unix nanoseconds, 0 when not reached; usage and cost are those so far."""
+    """State of one turn. Times are Unix nanoseconds, 0 when not reached; usage and cost are those so far.
+
+    ``waiting``: what for, while the state is WAITING.
+    """
 
     run_id: str
     agent_id: str
@@ -84,6 +88,7 @@ class Run:
     session_id: str | None = None
     parent_run_id: str | None = None
     outcome: Outcome | None = None
+    waiting: RunWaiting | None = None
     message: Message | None = None
     structured_output_json: str | None = None
     epoch: int = 1
@@ -102,7 +107,8 @@ class Run:
 class Agent:
     """A named configuration. ``instructions`` are system blocks, kept apart for prompt caching.
 
-    ``revision`` counts changes from 1. Times are Unix nanoseconds, 0 for an agent of the configuration.
+    ``revision`` counts changes from 1. Times are Unix nanoseconds, 0 for an agent of the configuration. ``agents`` are
+    ids of those that it may call as tools.
     """
 
     agent_id: str
@@ -111,6 +117,7 @@ class Agent:
     policy: Policy = field(default_factory=Policy)
     tools: ToolSelection = field(default_factory=ToolSelection)
     description: str = ""
+    agents: tuple[str, ...] = ()
     revision: int = 1
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     create_time_ns: int = 0

@@ -53,6 +53,16 @@ class Tool:
     lazy: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ClientTool:
+    """A tool that the caller executes. ``input_schema_json`` is JSON Schema (2020-12) as JSON text."""
+
+    name: str
+    description: str
+    input_schema_json: str
+    annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
+
+
 class CollisionResolution(StrEnum):
     """How a name that several tools claim was settled: all namespaced, the first source has it, or nobody has."""
 
@@ -93,10 +103,11 @@ class ToolSelection:
     """Which tools a run may see: included (all, when empty), not excluded, and within ``narrow`` when that is set.
 
     Patterns of routed names; ``*`` matches any run of characters. ``narrow`` is a request's own include, which can
-    take away from what the agent allows but never add.
+    take away from what the agent allows but never add. ``client_tools`` are the caller's own, beside all of these.
     """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     narrow: tuple[str, ...] = ()
     choice: ToolChoice = field(default_factory=ToolChoice)
+    client_tools: tuple[ClientTool, ...] = ()

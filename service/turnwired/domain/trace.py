@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from turnwired.domain.approval import Approval
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import FinishReason
-from turnwired.domain.message import Part, ToolCall, ToolResult, ToolResultStatus
+from turnwired.domain.message import Message, Part, ToolCall, ToolResult, ToolResultStatus
 from turnwired.domain.model import IterationKind, ModelSelection
 from turnwired.domain.outcome import Notice
 from turnwired.domain.usage import Cost, Usage
@@ -61,13 +62,25 @@ class ToolCallTrace:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitTrace:
+    """A time in which the run waited for its caller: for these approvals and calls."""
+
+    approval_ids: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
+
+
+Entry = IterationTrace | ToolCallTrace | Message | Approval | WaitTrace | Notice
+"""A step: of Message, input that was appended; of Approval, a question with its answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class TraceEntry:
     """One step of a run, with the first and last event that it folds."""
 
     first_sequence: int
     last_sequence: int
     start_time_ns: int
-    entry: IterationTrace | ToolCallTrace | Notice
+    entry: Entry
     end_time_ns: int = 0
 
 

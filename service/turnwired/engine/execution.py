@@ -28,10 +28,11 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ResponseIdentified
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState
-from turnwired.domain.tool import ToolChoice
+from turnwired.domain.tool import ToolChoice, ToolSource
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
+from turnwired.engine.agent_tools import child_run_id
 from turnwired.engine.completion import ask_hook
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.measure import characters, request_size, too_long
@@ -46,6 +47,7 @@ from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
+    AwaitCaller,
     CallModel,
     Effect,
     Emitted,
@@ -213,8 +215,10 @@ class Execution:
                 event = replace(event, span_id=span_id) if span_id else event
             case ToolCallExecuting():
                 call = self._checked.get(event.call_id)
-                name = call.tool.routed_name if call is not None and call.tool is not None else ""
-                span_id = telemetry.tool_started(event.call_id, name)
+                tool = call.tool if call is not None else None
+                if tool is not None and tool.source is ToolSource.AGENT:
+                    event = replace(event, child_run_id=child_run_id(self._run.run_id, event.call_id))
+                span_id = telemetry.tool_started(event.call_id, tool.routed_name if tool is not None else "")
                 event = replace(event, span_id=span_id) if span_id else event
             case RunFinished():
                 if event.message is not None:
@@ -250,6 +254,8 @@ class Execution:
                 self._spawn(MODEL, self._ask_hook, effect)
             case RunTool():
                 self._spawn(effect.call_id, self._run_tool, effect)
+            case AwaitCaller():
+                raise NotImplementedError("no run waits for its caller yet")
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
             case Abandon():
@@ -297,7 +303,7 @@ class Execution:
         assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
         checked = view.check(effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation)
         self._checked[effect.call_id] = checked
-        return ToolResolved(effect.call_id, checked.tool, checked.failure, checked.repairs)
+        return ToolResolved(effect.call_id, checked.tool, checked.failure, checked.repairs, checked.annotations)
 
     async def _call_model(self, effect: CallModel) -> None:
         telemetry = self._prepared.telemetry
@@ -378,7 +384,8 @@ class Execution:
             caller=prepared.spec.caller,
             session_id=self._run.session_id,
             attempt=effect.attempt,
-            timeout=prepared.bounds.tool_call_timeout,
+            # A run that an agent makes has a time limit of its own, and may wait for people.
+            timeout=None if checked.tool.source is ToolSource.AGENT else prepared.bounds.tool_call_timeout,
             headers=prepared.telemetry.headers_for_tool(call_id),
             on_progress=self._progress(call_id),
             on_late=lambda: self.feed(ToolResultLate(call_id)),

@@ -19,6 +19,7 @@ from turnwired.domain.event import (
     ReasoningDelta,
     RunFinished,
     RunStarted,
+    RunWaiting,
     TextDelta,
     ToolCallArgumentsDelta,
     ToolCallProgressed,
@@ -41,6 +42,7 @@ _VISIBILITY: dict[type, Visibility] = {
     ToolCallArgumentsDelta: Visibility.DELTA,
     ToolCallProgressed: Visibility.DELTA,
     RunStarted: Visibility.OUTCOME,
+    RunWaiting: Visibility.OUTCOME,
     RunFinished: Visibility.OUTCOME,
 }
 

@@ -14,6 +14,8 @@ from turnwired.domain.policy import (
     LimitMode,
     PolicyLayer,
     ToolErrorMode,
+    ToolExecutionMode,
+    WaitExpiryMode,
 )
 
 _OUTPUT = "output.max_output_tokens"
@@ -47,6 +49,9 @@ class Bounds:
     stream_idle_timeout: float | None
     thinking_idle_timeout: float | None
     tool_call_timeout: float | None
+    wait_timeout: float | None
+    wait_expiry: WaitExpiryMode
+    execution_mode: ToolExecutionMode
     completion_mode: CompletionMode
     reserved_output_tokens: int | None
     answer_at_step_bound: bool
@@ -60,6 +65,8 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
     policy = effective.policy
     if policy.tool.argument_validation is None or policy.tool.error_mode is None:
         raise ValueError("not an effective policy: tool settings are missing")
+    if policy.tool.execution_mode is None or policy.approval.wait_expiry is None:
+        raise ValueError("not an effective policy: settings of waiting are missing")
     completion = policy.completion
     if completion.mode is None:
         raise ValueError("not an effective policy: completion settings are missing")
@@ -88,6 +95,9 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
         stream_idle_timeout=_open_seconds("timeout.stream_idle", policy.timeout.stream_idle),
         thinking_idle_timeout=_open_seconds("timeout.thinking_idle", policy.timeout.thinking_idle),
         tool_call_timeout=_open_seconds("timeout.tool_call", policy.timeout.tool_call),
+        wait_timeout=_open_seconds("timeout.wait", policy.timeout.wait),
+        wait_expiry=policy.approval.wait_expiry,
+        execution_mode=policy.tool.execution_mode,
         completion_mode=completion.mode,
         reserved_output_tokens=_open_count("completion.reserved_output_tokens", completion.reserved_output_tokens),
         answer_at_step_bound=bool(completion.answer_at_step_bound),

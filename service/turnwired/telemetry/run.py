@@ -14,14 +14,19 @@ from dataclasses import dataclass
 from opentelemetry.trace import SpanKind, Tracer
 
 from turnwired.domain.event import (
+    ApprovalRequested,
+    ApprovalResolved,
     Event,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
     PartFinished,
     ReasoningDelta,
     RunFinished,
+    RunResumed,
     RunStarted,
+    RunWaiting,
     TextDelta,
     ToolCallArgumentsDelta,
     ToolCallArgumentsFinished,
@@ -219,6 +224,11 @@ class OtelRunTelemetry:
                 | ToolCallStarted()
                 | ToolCallArgumentsFinished()
                 | ToolCallExecuting()
+                | ApprovalRequested()
+                | ApprovalResolved()
+                | RunWaiting()
+                | RunResumed()
+                | InputAppended()
                 | Notice()
             ):
                 pass

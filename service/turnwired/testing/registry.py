@@ -12,7 +12,8 @@ from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool, ToolCollision, ToolRef, ToolSelection, ToolSource
-from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
+from turnwired.tools.port import CheckedCall, ToolInvocation, Toolset, ToolView
+from turnwired.tools.registry import joined
 
 Function = Callable[[ToolInvocation], Awaitable[str]]
 """Gives the text of the result, or raises ToolError."""
@@ -33,9 +34,9 @@ class MemoryRegistry:
     async def aclose(self) -> None:
         """Nothing to stop."""
 
-    async def view(self, selection: ToolSelection, caller: Caller) -> ToolView:
-        """All functions, whatever the selection says."""
-        return self
+    async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
+        """All functions, whatever the selection says, and ``more``."""
+        return await joined(self, more, selection) if more else self
 
     @property
     def tools(self) -> Sequence[Tool]:

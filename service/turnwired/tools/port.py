@@ -10,7 +10,7 @@ from turnwired.domain.failure import Failure
 from turnwired.domain.message import Part, ToolResult
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolCollision, ToolRef, ToolSelection
+from turnwired.domain.tool import Tool, ToolAnnotations, ToolCollision, ToolRef, ToolSelection
 
 ProgressReporter = Callable[[float, float | None, str], None]
 """Called with progress, total if known, and a message, in units of the tool."""
@@ -92,13 +92,15 @@ class Toolset(Protocol):
 class CheckedCall:
     """A call that was found and checked: arguments to run with, or why it cannot run.
 
-    ``repairs``: what lenient validation changed in the arguments, one sentence each, without values.
+    ``repairs``: what lenient validation changed in the arguments, one sentence each, without values. ``annotations``
+    are the tool's, wherever it was found.
     """
 
     tool: ToolRef | None
     arguments: Mapping[str, object] | None = None
     failure: Failure | None = None
     repairs: tuple[str, ...] = ()
+    annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
 
 
 class ToolView(Protocol):
@@ -135,10 +137,13 @@ class ToolRegistry(Protocol):
         """Start all sources, side by side."""
         ...
 
-    async def view(self, selection: ToolSelection, caller: Caller) -> ToolView:
+    async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
         """The tools that a run of this caller sees. Waits for discovery, bounded; broken sources are left out.
 
-        Raises ToolError when a source that the configuration calls required cannot be used.
+        ``more`` are sources of this run alone, such as the caller's own tools: under their native names, behind the
+        others, whatever the selection includes; the registry neither starts nor closes them. Raises ToolError when a
+        source that the configuration calls required cannot be used, and TOOL_NAME_COLLISION when a name of ``more`` is
+        taken.
         """
         ...
 

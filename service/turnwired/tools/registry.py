@@ -16,11 +16,11 @@ from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection
+from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection, ToolSource
 from turnwired.tools.naming import pattern_of, routed_name
-from turnwired.tools.port import Toolset
+from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.schema import compile_schema
-from turnwired.tools.view import Entry, View
+from turnwired.tools.view import Entry, Joined, View
 
 _LOG = logging.getLogger(__name__)
 _MAX_CACHED_VIEWS: Final = 64
@@ -83,8 +83,17 @@ class Registry:
             for source in self.sources:
                 group.start_soon(source.toolset.start)
 
-    async def view(self, selection: ToolSelection, caller: Caller) -> View:  # noqa: ARG002  callers have no roles yet
-        """The tools of a run, fixed from here on. Raises ToolError when a required source cannot be used."""
+    async def view(
+        self,
+        selection: ToolSelection,
+        caller: Caller,  # noqa: ARG002  callers have no roles yet
+        more: Sequence[Toolset] = (),
+    ) -> ToolView:
+        """The tools of a run, fixed from here on. Raises ToolError as its port says."""
+        view = await self._view(selection)
+        return await joined(view, more, selection) if more else view
+
+    async def _view(self, selection: ToolSelection) -> View:
         snapshots = await self._snapshots()
         for source, snapshot in zip(self.sources, snapshots, strict=True):
             if source.required and not snapshot.usable:
@@ -155,6 +164,39 @@ class Registry:
             )
             for source, snapshot in zip(self.sources, found, strict=True)
         )
+
+
+async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelection) -> ToolView:
+    """The view with the tools of ``more`` behind it, under their native names. Raises TOOL_NAME_COLLISION.
+
+    They are there because the run names them: of the selection only what leaves out or narrows counts, and what the
+    caller brings itself it has not narrowed away.
+    """
+    exclude, narrow = pattern_of(selection.exclude), pattern_of(selection.narrow)
+    taken = {tool.ref.routed_name for tool in view.tools}
+    entries: dict[str, Entry] = {}
+    failures: list[Failure] = []
+    for toolset in more:
+        failures += toolset.left_out
+        for tool in await toolset.tools():
+            entry = _entry(Source(toolset), tool)
+            if isinstance(entry, Failure):
+                failures.append(entry)
+                continue
+            routed = entry.tool.ref.routed_name
+            named = tool.ref.source is ToolSource.CLIENT or not selection.narrow or narrow.fullmatch(routed)
+            if not named or exclude.fullmatch(routed):
+                continue
+            if routed in taken:
+                raise ToolError(_taken(toolset, routed))
+            taken.add(routed)
+            entries[routed] = entry
+    return Joined(view, View(entries, tuple(failures)))
+
+
+def _taken(toolset: Toolset, routed: str) -> Failure:
+    words = f"The name {routed!r} of a tool of {toolset.set_id!r} is taken by another tool of this run. Rename one."
+    return Failure(FailurePhase.ROUTING, Reason.TOOL_NAME_COLLISION, words, origin=toolset.set_id)
 
 
 def _same(old: tuple[_Snapshot, ...], new: tuple[_Snapshot, ...]) -> bool:

@@ -16,7 +16,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
-from turnwired.tools.port import CheckedCall, ToolInvocation, Toolset
+from turnwired.tools.port import CheckedCall, ToolInvocation, Toolset, ToolView
 from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
 from turnwired.tools.schema import CompiledSchema, parse_arguments
@@ -65,6 +65,7 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return CheckedCall(tool=None, failure=self._unknown(routed_name))
+        hints = entry.tool.annotations
         lenient = validation is ArgumentValidation.LENIENT
         arguments = parse_arguments(arguments_json)
         repairs: tuple[str, ...] = ()
@@ -74,13 +75,15 @@ class View:
         if isinstance(arguments, str):
             return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, arguments))
         if validation is ArgumentValidation.NONE:
-            return CheckedCall(tool=entry.tool.ref, arguments=arguments)
+            return CheckedCall(entry.tool.ref, arguments, annotations=hints)
         violations = entry.schema.violations(arguments)
         if not violations:
-            return CheckedCall(tool=entry.tool.ref, arguments=arguments, repairs=repairs)
+            return CheckedCall(entry.tool.ref, arguments, repairs=repairs, annotations=hints)
         repaired = repair(arguments, entry.schema.validator) if lenient else None
         if repaired is not None:
-            return CheckedCall(entry.tool.ref, repaired.arguments, repairs=(*repairs, *repaired.repairs))
+            return CheckedCall(
+                entry.tool.ref, repaired.arguments, repairs=(*repairs, *repaired.repairs), annotations=hints
+            )
         words = f"The arguments do not match the schema of {routed_name}: {'; '.join(violations)}."
         return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, words))
 
@@ -121,6 +124,39 @@ class View:
         names = difflib.get_close_matches(routed_name, known, n=3, cutoff=0.5) or known[:_MAX_NAMES_TOLD]
         told = f" Did you mean: {', '.join(names)}?" if names else " No tools are available."
         return _failure(Reason.TOOL_NOT_FOUND, routed_name[:100], f"There is no tool with this name.{told}")
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A ``ToolView`` of two: what a deployment has, and behind it what this run has besides. No name is in both."""
+
+    base: ToolView
+    more: View
+    tools: Sequence[Tool] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", (*self.base.tools, *self.more.tools))
+
+    @property
+    def failures(self) -> Sequence[Failure]:
+        """Of both."""
+        return (*self.base.failures, *self.more.failures)
+
+    @property
+    def collisions(self) -> Sequence[ToolCollision]:
+        """Of the deployment: a run's own names collide with nothing."""
+        return self.base.collisions
+
+    def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
+        """As the view that has the tool."""
+        return self._of(routed_name).check(routed_name, arguments_json, validation)
+
+    async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
+        """As the view that has the tool."""
+        return await self._of(routed_name).execute(routed_name, invocation, max_result_bytes)
+
+    def _of(self, routed_name: str) -> ToolView:
+        return self.more if routed_name in self.more.entries else self.base
 
 
 def _being_cancelled() -> bool:

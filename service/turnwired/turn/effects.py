@@ -49,6 +49,17 @@ class RunTool:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitCaller:
+    """Wait for the caller -> ApprovalAnswered or CallerResult, or WaitExpired once ``timeout.wait`` is over.
+
+    ``key`` is the approval's id, or the id of a call that the caller executes. The driver drops its timer when it sees
+    the approval resolved or the call finished.
+    """
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskHook:
     """Have the deployment's completion hook of this name look at the run -> CompletionDecided.
 
@@ -95,7 +106,7 @@ class Settle:
     messages: tuple[Message, ...]
 
 
-Effect = CallModel | AskHook | ResolveTool | RunTool | Wait | Abandon | Settle
+Effect = CallModel | AskHook | ResolveTool | RunTool | AwaitCaller | Wait | Abandon | Settle
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ work already given up is recognised and ignored. Durations are nanoseconds, meas
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from turnwired.domain.approval import ApprovalDecision
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import ModelItem
-from turnwired.domain.message import ToolResult
-from turnwired.domain.tool import ToolRef
+from turnwired.domain.message import Message, ToolResult
+from turnwired.domain.tool import ToolAnnotations, ToolRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ class ToolResolved:
     failure: Failure | None = None
     repairs: tuple[str, ...] = ()
     """What was changed in the arguments before they matched the schema, one sentence each, without values."""
+    annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
+    """What the tool says of itself; where no rule matches, it decides who is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,46 @@ class ToolFinished:
     call_id: str
     result: ToolResult
     duration_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered:
+    """A person has answered a question. ``patterns``: those of its ``always_patterns`` that ALWAYS allows; empty: all.
+
+    ``comment`` is told to the model on REJECT.
+    """
+
+    approval_id: str
+    decision: ApprovalDecision
+    resolved_by: str
+    patterns: tuple[str, ...] = ()
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerResult:
+    """The caller hands in the result of a call that it executed, capped and cleaned by the driver."""
+
+    result: ToolResult
+    duration_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitExpired:
+    """Nobody has answered the question, or handed in the result, in time. ``key``: of AwaitCaller.
+
+    ``limit`` is the time it had, in seconds.
+    """
+
+    key: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class InputGiven:
+    """The caller adds input to the run: messages of role USER with their ids."""
+
+    messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +212,10 @@ Fact = (
     | ToolResolved
     | ToolProgress
     | ToolFinished
+    | ApprovalAnswered
+    | CallerResult
+    | WaitExpired
+    | InputGiven
     | CompletionDecided
     | ToolResultLate
     | CancelRequested

@@ -32,12 +32,15 @@ from turnwired.turn.completion import Completion
 from turnwired.turn.effects import Abandon, AskHook, CallModel, Emitted, Settle, Step, Wait
 from turnwired.turn.ending import Ending, OutputCap
 from turnwired.turn.facts import (
+    ApprovalAnswered,
     Begin,
+    CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
     Fact,
+    InputGiven,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -48,6 +51,7 @@ from turnwired.turn.facts import (
     ToolProgress,
     ToolResolved,
     ToolResultLate,
+    WaitExpired,
 )
 from turnwired.turn.history import Transcript, call_part
 from turnwired.turn.ids import Ids
@@ -132,7 +136,7 @@ class TurnMachine:
                 self._stop(out, over, FinishReason.ABORTED)
             case DriverFailed(failure):
                 self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ABORTED)
-            case ModelProduced():
+            case ApprovalAnswered() | CallerResult() | WaitExpired() | InputGiven() | ModelProduced():
                 return False
         return True
 

@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from turnwired.domain.approval import BY_TIMEOUT, Approval, ApprovalState
 from turnwired.domain.event import (
+    ApprovalRequested,
+    ApprovalResolved,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
     LoggedEvent,
     PartFinished,
+    RunFinished,
+    RunResumed,
+    RunWaiting,
     ToolCallArgumentsFinished,
     ToolCallExecuting,
     ToolCallFinished,
@@ -32,7 +39,7 @@ from turnwired.domain.message import (
     ToolResult,
 )
 from turnwired.domain.outcome import Notice
-from turnwired.domain.trace import AttemptTrace, IterationTrace, RunTrace, ToolCallTrace, TraceEntry
+from turnwired.domain.trace import AttemptTrace, Entry, IterationTrace, RunTrace, ToolCallTrace, TraceEntry, WaitTrace
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
 from turnwired.turn.history import unknown_tool
 from turnwired.turn.pieces import place_of
@@ -53,6 +60,8 @@ class TraceFold:
         self._entries: list[_Open] = []
         self._iterations: dict[int, _Open] = {}
         self._calls: dict[str, _Open] = {}
+        self._approvals: dict[str, _Open] = {}
+        self._wait: _Open | None = None
         self._through = 0
 
     def add(self, logged: LoggedEvent) -> None:
@@ -81,9 +90,54 @@ class TraceFold:
             case Notice():
                 self._close(self._begin(logged, event), logged)
             case _:
+                self._add_waiting(logged)
+
+    def _add_waiting(self, logged: LoggedEvent) -> None:
+        """Events about the caller: what it is asked, what it is waited for, what it adds."""
+        event = logged.event
+        match event:
+            case InputAppended(messages):
+                for message in messages:
+                    self._close(self._begin(logged, message), logged)
+            case ApprovalRequested(approval):
+                self._approvals[approval.approval_id] = self._begin(logged, approval)
+            case ApprovalResolved():
+                self._resolve(event, logged)
+            case RunWaiting():
+                self._end_wait(logged)
+                approvals = tuple(approval.approval_id for approval in event.approvals)
+                calls = tuple(call.call_id for call in event.client_tool_calls)
+                self._wait = self._begin(logged, WaitTrace(approvals, calls))
+            case RunResumed():
+                self._end_wait(logged)
+            case RunFinished():
+                self._end_wait(logged)
+                for opened in self._approvals.values():
+                    self._withdraw(opened, logged)
+            case _:
                 pass
 
-    def _begin(self, logged: LoggedEvent, entry: IterationTrace | ToolCallTrace | Notice) -> _Open:
+    def _resolve(self, event: ApprovalResolved, logged: LoggedEvent) -> None:
+        opened = self._approvals.get(event.approval_id)
+        if opened is None:
+            return
+        asked = opened.entry.entry
+        assert isinstance(asked, Approval)
+        opened.entry = replace(opened.entry, entry=resolved(asked, event, logged.time_ns))
+        self._close(opened, logged)
+
+    def _withdraw(self, opened: _Open, logged: LoggedEvent) -> None:
+        asked = opened.entry.entry
+        if isinstance(asked, Approval) and asked.state is ApprovalState.PENDING:
+            opened.entry = replace(opened.entry, entry=replace(asked, state=ApprovalState.WITHDRAWN))
+            self._close(opened, logged)
+
+    def _end_wait(self, logged: LoggedEvent) -> None:
+        if self._wait is not None:
+            self._close(self._wait, logged)
+            self._wait = None
+
+    def _begin(self, logged: LoggedEvent, entry: Entry) -> _Open:
         opened = _Open(TraceEntry(logged.sequence, logged.sequence, logged.time_ns, entry), [])
         self._entries.append(opened)
         return opened
@@ -166,6 +220,14 @@ class TraceFold:
         return RunTrace(tuple(entries), self._through)
 
 
+def resolved(asked: Approval, answer: ApprovalResolved, time_ns: int) -> Approval:
+    """The question with its answer."""
+    state = ApprovalState.EXPIRED if answer.resolved_by == BY_TIMEOUT else ApprovalState.RESOLVED
+    return replace(
+        asked, state=state, decision=answer.decision, resolved_by=answer.resolved_by, resolve_time_ns=time_ns
+    )
+
+
 def _sum(a: Cost | None, b: Cost | None) -> Cost | None:
     return sum_cost(item for item in (a, b) if item is not None)
 
@@ -210,8 +272,14 @@ def _size(entry: TraceEntry) -> int:
             return sum(_content_size(part.content) for part in parts)
         case ToolCallTrace(call=call, result=result):
             return len(call.arguments_json.encode()) + (0 if result is None else _content_size(result))
-        case Notice(message=message):
-            return len(message.encode())
+        case Notice(message=text):
+            return len(text.encode())
+        case Message(parts=parts):
+            return sum(_content_size(part.content) for part in parts)
+        case Approval(call=call):
+            return len(call.arguments_json.encode())
+        case WaitTrace():
+            return 0
 
 
 def _content_size(content: Content) -> int:
@@ -241,7 +309,13 @@ def _cut_entry(entry: TraceEntry, longest: int) -> TraceEntry:
             result = None if call.result is None else _cut_result(call.result, longest)
             arguments = _cut_text(call.call.arguments_json, longest)
             return replace(entry, entry=replace(call, call=replace(call.call, arguments_json=arguments), result=result))
-        case Notice():
+        case Message() as message:
+            parts = tuple(replace(part, content=_cut(part.content, longest)) for part in message.parts)
+            return replace(entry, entry=replace(message, parts=parts))
+        case Approval() as approval:
+            arguments = _cut_text(approval.call.arguments_json, longest)
+            return replace(entry, entry=replace(approval, call=replace(approval.call, arguments_json=arguments)))
+        case Notice() | WaitTrace():
             return entry
 
 

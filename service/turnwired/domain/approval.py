@@ -1,0 +1,69 @@
+"""Questions that a person must answer before a tool is called."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+from turnwired.domain.message import ToolCall
+
+
+class ApprovalKind(StrEnum):
+    """Why the question is asked: a rule says so, the tool is destructive, or the model repeats itself."""
+
+    RULE = "RULE"
+    DESTRUCTIVE = "DESTRUCTIVE"
+    LOOP_DETECTED = "LOOP_DETECTED"
+
+
+class ApprovalState(StrEnum):
+    """Where a question stands. WITHDRAWN: the run ended before an answer."""
+
+    PENDING = "PENDING"
+    RESOLVED = "RESOLVED"
+    EXPIRED = "EXPIRED"
+    WITHDRAWN = "WITHDRAWN"
+
+
+class ApprovalDecision(StrEnum):
+    """The answer: this call; this call and from now on what ``always_patterns`` say; or no."""
+
+    ONCE = "ONCE"
+    ALWAYS = "ALWAYS"
+    REJECT = "REJECT"
+
+
+BY_TIMEOUT = "timeout"
+BY_CASCADE = "cascade"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A question and, later, its answer. Times are Unix nanoseconds, 0 when not reached or never.
+
+    ``permission`` and ``patterns`` say what is asked for, in the words of a PermissionRule; ``always_patterns`` what an
+    answer of ALWAYS allows from then on. ``call_digest`` binds an answer to this call (``digest_of_call``).
+    ``resolved_by``: a principal, "timeout", or "cascade" when another answer settled this one too.
+    """
+
+    approval_id: str
+    kind: ApprovalKind
+    call: ToolCall
+    permission: str
+    patterns: tuple[str, ...]
+    always_patterns: tuple[str, ...]
+    title: str
+    run_id: str
+    call_digest: str
+    create_time_ns: int = 0
+    expire_time_ns: int = 0
+    state: ApprovalState = ApprovalState.PENDING
+    decision: ApprovalDecision | None = None
+    resolved_by: str = ""
+    resolve_time_ns: int = 0
+
+
+def digest_of_call(routed_name: str, arguments_json: str) -> str:
+    """SHA-256 of routed name, a zero byte and arguments, in lower-case hex."""
+    return hashlib.sha256(f"{routed_name}\0{arguments_json}".encode("utf-8", "surrogatepass")).hexdigest()
