@@ -31,7 +31,7 @@ def bound(steps: int) -> Policy:
     return replace(REQUIRED, loop=LoopPolicy(max_steps=steps))
 
 
-@pytest.mark.requirement("SCN-011")
+@pytest.mark.requirement("SCN-011", "MATRIX-3")
 @pytest.mark.parametrize("started", [False, True], ids=["streamed", "started"])
 @pytest.mark.parametrize("silence", ["", "  \n"], ids=["nothing", "blanks"])
 async def test_a_silent_end_after_tools_is_asked_once_for_the_answer(silence: str, started: bool) -> None:
@@ -84,7 +84,7 @@ async def test_a_file_is_an_answer_and_nothing_more_is_asked_for(started: bool) 
     assert len(s.provider.requests) == 2
 
 
-@pytest.mark.requirement("SCN-015")
+@pytest.mark.requirement("SCN-015", "MATRIX-3")
 @pytest.mark.parametrize(("steps", "kind"), [(2, MAX_STEPS), (10, TOOL_ONLY)], ids=["at the bound", "after silence"])
 async def test_a_call_instead_of_the_answer_is_neither_run_nor_answered_nor_asked_again(steps: int, kind: int) -> None:
     done: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from tools.kit import RecordingTelemetry, misbehaving
 
 from turnwire.v1 import message_pb2, outcome_pb2
 from turnwired.domain.policy import Policy
-from turnwired.testing import Crash, Drop, FakeMcpServer, FakeTool, Malformed, Refuse, StaleSession
+from turnwired.testing import Crash, Drop, FakeMcpServer, Malformed, Refuse, StaleSession
+from turnwired.testing.mcp import Fault
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.registry import Source
@@ -41,7 +43,7 @@ def fake(server: FakeMcpServer) -> Source:
     return Source(server.toolset(), namespace=server.server_id)
 
 
-@pytest.mark.requirement("SCN-126")
+@pytest.mark.requirement("SCN-126", "MATRIX-6")
 @pytest.mark.parametrize("both", [False, True], ids=["one call", "two at once"])
 async def test_a_server_that_forgot_the_session_is_greeted_anew_and_the_run_goes_on(both: bool) -> None:
     async def forgets(arguments: dict[str, Any]) -> str:
@@ -59,10 +61,15 @@ async def test_a_server_that_forgot_the_session_is_greeted_anew_and_the_run_goes
     assert server.connections == 2, "one renewal, however many calls found the session lost"
 
 
-FAULTS = {"crash": Crash(3), "drop": Drop(), "refusal": Refuse(-32603, "no"), "nonsense": Malformed()}
+FAULTS: Mapping[str, Fault] = {
+    "crash": Crash(3),
+    "drop": Drop(),
+    "refusal": Refuse(-32603, "no"),
+    "nonsense": Malformed(),
+}
 
 
-@pytest.mark.requirement("SCN-127", "SCN-128")
+@pytest.mark.requirement("SCN-127", "SCN-128", "MATRIX-6")
 @pytest.mark.parametrize("fault", ["crash", "drop", "refusal"])
 @policies
 async def test_a_fault_of_one_call_is_that_calls_own_and_the_next_one_works(fault: str, policy: Policy) -> None:
@@ -152,7 +159,7 @@ async def test_a_server_that_talks_beside_the_protocol_answers_all_the_same(poli
 
 
 ROWS = [{"id": 1}, {"id": 2}]
-RESULTS = {
+RESULTS: Mapping[str, dict[str, Any]] = {
     "t1": {"isError": True, "content": [], "structuredContent": {"code": "RATE_LIMITED"}},
     "t2": {"content": [{"type": "text", "text": "2 rows"}], "structuredContent": {"rows": ROWS}},
     "t3": {"content": [], "structuredContent": {"rows": ROWS}},

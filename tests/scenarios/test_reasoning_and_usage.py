@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -25,13 +24,15 @@ from testkit.wires import chat, sse
 
 from turnwire.v1 import outcome_pb2, usage_pb2
 from turnwired import Runtime
+from turnwired.domain.generation import TextChunk, UsageReported
 from turnwired.domain.usage import Usage
 from turnwired.testing import ScriptedProvider
-from turnwired.testing.provider import stopped
-from turnwired.domain.generation import TextChunk, UsageReported
+from turnwired.testing.provider import Step, stopped
 
 pytestmark = pytest.mark.anyio
 
+DONE = b"data: [DONE]\n\n"
+COUNTS = b'{"input_tokens": 12, "output_tokens": 5, "total_tokens": 17}'
 ORDER = ("lookup_order", '{"order_id":"1"}')
 
 
@@ -58,7 +59,9 @@ async def test_blocks_of_reasoning_go_back_in_number_order_and_bytes(cut: int) -
         MESSAGES.call(4, *ORDER),
     ]
     first = MESSAGES.begin + b"".join(blocks) + MESSAGES.end("tool_use")
-    async with over(MESSAGES, [first, MESSAGES.answer("Done."), MESSAGES.answer("Yes.")], lookup_order, cut=cut) as line:
+    async with over(
+        MESSAGES, [first, MESSAGES.answer("Done."), MESSAGES.answer("Yes.")], lookup_order, cut=cut
+    ) as line:
         run = await play(line.service, session_id="s")
         await play(line.service, session_id="s")
     assert run.outcome.kind == ANSWERED
@@ -73,7 +76,9 @@ async def test_blocks_of_reasoning_go_back_in_number_order_and_bytes(cut: int) -
 @pytest.mark.requirement("SCN-085")
 async def test_figures_of_the_start_and_of_the_end_are_never_mixed() -> None:
     end = {"input_tokens": 18, "output_tokens": 426, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 8831}
-    body = messages_begin(input_tokens=8834, output_tokens=0) + MESSAGES.text(0, "Hi.") + messages_end("end_turn", **end)
+    body = (
+        messages_begin(input_tokens=8834, output_tokens=0) + MESSAGES.text(0, "Hi.") + messages_end("end_turn", **end)
+    )
     async with over(MESSAGES, [body]) as line:
         run = await play(line.service)
     usage = run.seen.finished.usage
@@ -100,7 +105,7 @@ CACHED: Mapping[str, tuple[Any, bytes, int, int]] = {
                 },
             }
         )
-        + b"data: [DONE]\n\n",
+        + DONE,
         2000,
         4_800_000,
     ),
@@ -124,29 +129,40 @@ async def test_cached_tokens_cost_once_whatever_the_convention_of_the_wire(
         run = await play(line.service)
     told_usage = run.seen.finished.usage
     assert told_usage.input_tokens == total
-    counted = Usage(
-        told_usage.input_tokens, told_usage.output_tokens, cache_read_tokens=told_usage.cache_read_tokens
-    )
+    counted = Usage(told_usage.input_tokens, told_usage.output_tokens, cache_read_tokens=told_usage.cache_read_tokens)
     rates = {"scripted-model": {**RATES, "output_per_million": 15.0}}
-    config = {"providers": {"scripted": {"prices": rates}}, "default_model": "scripted/scripted-model"}
-    script = [[[TextChunk(0, "x"), UsageReported(counted), stopped()]]]
+    config = {
+        "providers": {
+            "scripted": {
+                "models": ["scripted-model"],
+                "profile": "openai-compatible",
+                "base_url": "http://127.0.0.1:1/v1",
+                "prices": rates,
+            }
+        }
+    }
+    script: list[Sequence[Step]] = [[[TextChunk(0, "x"), UsageReported(counted), stopped()]]]
     async with Runtime(config, providers={"scripted": ScriptedProvider(script)}, environ={}) as runtime:
-        result = await runtime.run_turn("x")
+        result = await runtime.run_turn("x", model="scripted/scripted-model")
     assert result.cost is not None
     assert result.cost.amount_nanos == nanos
     assert result.cost.complete
 
 
 @pytest.mark.requirement("SCN-090")
+@pytest.mark.parametrize("how", ["absent", "empty"])
 @pytest.mark.parametrize("name", WIRES)
-async def test_usage_that_a_wire_does_not_report_is_estimated_and_said_to_be(name: str) -> None:
+async def test_usage_that_a_wire_does_not_report_is_estimated_and_said_to_be(name: str, how: str) -> None:
     wire = WIRES[name]
+    empty = how == "empty"
     silent = {
-        "chat": chat({"content": "Done."}, "stop") + b"data: [DONE]\n\n",
-        "responses": wire.open("Done.") + wire.end(wire.stop).replace(b'"usage": {"input_tokens": 12, ', b'"other": {'),
-        "messages": sse({"type": "message_start", "message": {"id": "m", "role": "assistant", "content": []}}, named=True)
+        "chat": chat({"content": "Done."}, "stop") + (sse({"choices": [], "usage": {}}) if empty else b"") + DONE,
+        "responses": wire.open("Done.") + wire.end(wire.stop).replace(COUNTS, b"{}" if empty else b"null"),
+        "messages": sse(
+            {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": []}}, named=True
+        )
         + wire.text(0, "Done.")
-        + wire.end(wire.stop).replace(b'"output_tokens": 5', b""),
+        + wire.end(wire.stop).replace(b'{"output_tokens": 5}', b"{}" if empty else b"null"),
     }[name]
     async with over(wire, [silent]) as line:
         run = await play(line.service)
@@ -175,3 +191,13 @@ async def test_usage_that_was_told_before_a_stream_was_cut_counts(cancelled: boo
     assert usage.input_tokens == 5000
     assert usage.source != usage_pb2.USAGE_SOURCE_PROVIDER, "what came out is no exact number"
     assert run.run.run.usage == usage
+
+
+@pytest.mark.requirement("SCN-090")
+async def test_a_count_that_a_report_lacks_is_estimated_and_said_to_be() -> None:
+    body = chat({"content": "Done."}, "stop") + sse({"choices": [], "usage": {"completion_tokens": 7}}) + DONE
+    async with over(CHAT, [body]) as line:
+        run = await play(line.service)
+    usage = run.seen.finished.usage
+    assert (usage.output_tokens, usage.source) == (7, usage_pb2.USAGE_SOURCE_MIXED)
+    assert usage.input_tokens > 0

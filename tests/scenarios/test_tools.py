@@ -7,6 +7,7 @@ import json
 import random
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from execution.served import SECONDS, served, turn
@@ -40,7 +41,7 @@ async def test_a_blocking_tool_holds_up_no_other_run_no_health_check_and_not_its
         seen, task = s.follow(turn())
         await seen.until("tool_call_executing")
         other = await s.run("Meanwhile")
-        stub = health_pb2_grpc.HealthStub(s.channel)  # type: ignore[no-untyped-call]
+        stub: Any = health_pb2_grpc.HealthStub(s.channel)
         health = await stub.Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
         await task
         assert blocked.is_set()
