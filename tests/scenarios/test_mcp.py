@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from scenarios.wires import WIRES, over
 from tools.kit import RecordingTelemetry, misbehaving
 
 from turnwire.v1 import message_pb2, outcome_pb2
-from turnwired.domain.policy import Policy
+from turnwired.domain.policy import Policy, TimeoutPolicy
 from turnwired.testing import Crash, Drop, FakeMcpServer, Malformed, Refuse, StaleSession
 from turnwired.testing.mcp import Fault
 from turnwired.testing.provider import answer, calls
@@ -100,6 +101,28 @@ async def test_a_server_process_that_dies_in_a_call_acts_once_and_the_run_goes_o
     assert ledger.read_text().count("die") == 1
     assert run.outcome.kind == ANSWERED
     assert psutil.Process().children() == []
+
+
+@pytest.mark.requirement("SCN-099", "SCN-051")
+@policies
+async def test_a_call_past_its_time_is_told_to_the_server_once_and_not_made_again(policy: Policy) -> None:
+    async def long(arguments: dict[str, Any]) -> str:
+        await asyncio.Event().wait()
+        return "late"
+
+    server = FakeMcpServer("m", {"long": long, "get": get})
+    timed = replace(policy, timeout=TimeoutPolicy(tool_call=0.05))
+    script = [calls(("m__long", "{}"), ("m__get", "{}")), calls(("m__get", '{"id":2}')), answer("Done.")]
+    async with served(script, sources=[fake(server)], policy=timed) as s:
+        run = await play(s)
+    late, beside, after = run.results
+    assert late.failure.reason == outcome_pb2.REASON_TOOL_TIMEOUT
+    assert (beside.status, after.status) == (OK, OK)
+    assert server.cancelled == ["long"]
+    assert len(server.calls("long")) == 1
+    assert server.connections == 1, "the connection is as good as before"
+    assert [request["method"] for request in server.requests].count("notifications/cancelled") == 1
+    assert run.outcome.kind == ANSWERED
 
 
 @pytest.mark.requirement("SCN-129")

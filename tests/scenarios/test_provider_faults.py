@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 import pytest
+from execution.served import turn
 from providers.server import Answer, Request
-from scenarios.kit import ANSWERED, ERRORED, NOT_EXECUTED, PROVIDER_EOF, REFUSED, kept, play
+from scenarios.kit import ABORTED, ANSWERED, ERRORED, NOT_EXECUTED, PROVIDER_EOF, REFUSED, kept, play, told
 from scenarios.wires import (
     CHAT,
     KEY,
@@ -249,6 +250,24 @@ REFUSALS: Mapping[str, tuple[Words, bytes]] = {
     "a stop reason": (MESSAGES, MESSAGES.begin + messages_end("refusal")),
     "a stop reason behind words": (MESSAGES, MESSAGES.open(NO) + messages_end("refusal")),
 }
+
+
+@pytest.mark.requirement("SCN-098")
+@wires
+async def test_cancel_ends_the_wait_that_a_provider_asked_for(name: str) -> None:
+    limited = failing(429, ERRORS[name].error("rate_limit_error", "slow down"), retry_after="15")
+    async with over(WIRES[name], [limited]) as line:
+        s = line.service
+        seen, task = s.follow(turn())
+        await seen.until("iteration_retry_scheduled")
+        async with asyncio.timeout(5):  # the wait is of fifteen
+            await s.cancel(await seen.id())
+            await task
+        run = await told(s, seen)
+    (retry,) = [e.iteration_retry_scheduled for e in seen.events if e.HasField("iteration_retry_scheduled")]
+    assert retry.delay.seconds == 15
+    assert run.outcome.kind == ABORTED
+    assert len(line.requests) == 1
 
 
 @pytest.mark.requirement("SCN-072")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -13,12 +16,12 @@ from engine.faults import FaultyStore
 from execution.served import SECONDS, Served, served, turn
 from rpc.server import connected, details, prompt
 from scenarios.kit import ANSWERED, OK, play
+from scenarios.wires import KEY, WIRES, Handler, failing, over
 
 from turnwire.v1 import agent_service_pb2, session_service_pb2, turn_service_pb2
 from turnwired.domain.message import Blob
 from turnwired.domain.policy import Policy, ToolPolicy
 from turnwired.engine.execution import Execution
-from turnwired.engine.log import RunLog
 from turnwired.engine.prepare import Preparer
 from turnwired.testing.provider import answer, calls
 
@@ -131,21 +134,21 @@ async def test_agents_with_long_instructions_are_listed_in_pages_that_every_clie
 
 
 def alive() -> list[int]:
-    """How many objects of runs there are, and how many files are open."""
-    gc.collect()
-    objects = gc.get_objects()
-    kinds = [sum(type(item) is kind for item in objects) for kind in (Execution, RunLog)]
-    files = len(list(OPEN_FILES.iterdir())) if OPEN_FILES.exists() else 0
-    return [*kinds, len(asyncio.all_tasks()), files]
-
-
-def grown(before: list[int]) -> bool:
-    """Whether there is more of anything than before."""
-    return any(now > then for now, then in zip(alive(), before, strict=True))
+    """How many tasks there are, and how many files are open."""
+    return [len(asyncio.all_tasks()), len(list(OPEN_FILES.iterdir())) if OPEN_FILES.exists() else 0]
 
 
 @pytest.mark.requirement("SCN-147")
-async def test_a_settled_run_leaves_nothing_behind_in_memory() -> None:
+async def test_a_settled_run_leaves_nothing_behind_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Execution]] = []
+
+    def executed(*parts: Any) -> Execution:
+        execution = Execution(*parts)
+        made.append(weakref.ref(execution))
+        return execution
+
+    monkeypatch.setattr("turnwired.engine.service.Execution", executed)
+
     async def dump() -> str:
         """Much."""
         return "x" * 64_000
@@ -173,17 +176,53 @@ async def test_a_settled_run_leaves_nothing_behind_in_memory() -> None:
 
     rounds: list[Callable[[Served], Awaitable[None]]] = [whole, cancelled, left, whole]
     script = [part for act in rounds for part in ([calls(("dump", "{}")), answer("Done.")] if act is whole else HANG)]
-    nothing = alive()[:2]
-    async with served(script * 6, dump, hang) as s:
-        for act in rounds * 2:
+    async with served(script * 4, dump, hang) as s:
+        for act in rounds:
             await act(s)
-        before = [*nothing, *alive()[2:]]
-        for act in rounds * 4:
+        before = alive()
+        for act in rounds * 3:
             await act(s)
         async with asyncio.timeout(SECONDS):
-            while grown(before):  # noqa: ASYNC110 - nothing tells when a task is gone
+            while any(now > then for now, then in zip(alive(), before, strict=True)):  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0)
-    assert not grown(before)
+        gc.collect()
+        assert len(made) == 16
+        assert [run() for run in made if run() is not None] == []
+
+
+SECRETS = ["sk-KEY1aaaabbbbccccdddd", "KEY2aaaabbbbccccdddd", "KEY5aaaabbbbccccdddd", KEY]
+
+
+@pytest.mark.requirement("SCN-153")
+@pytest.mark.parametrize("name", WIRES)
+async def test_no_credential_of_anybody_is_in_events_or_logs(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def http_fetch(url: str) -> str:
+        """Fetch, and fail in words that hold what was sent."""
+        raise ConnectionError(f"GET {url} failed; sent Authorization: Bearer {SECRETS[2]} and api_key={SECRETS[2]}")
+
+    caplog.set_level(logging.DEBUG)
+    wire = WIRES[name]
+    error = {"error": {"type": "authentication_error", "message": f"bad key {SECRETS[0]} in header {KEY}"}}
+    rejected = failing(401, error)
+    bodies: list[bytes | Handler] = [
+        wire.answer(("http_fetch", '{"url":"https://a.example/"}')),
+        wire.answer("Done."),
+        rejected,
+        rejected,
+    ]
+    async with over(wire, bodies, http_fetch) as line:
+        turns = line.service.turns
+        metadata = (("authorization", f"Bearer {SECRETS[1]}"),)
+        events: list[str] = []
+        for _ in range(2):
+            stream = turns.RunTurn(turn(), timeout=SECONDS, metadata=metadata)
+            events += [str(event) async for frame in stream for event in frame.events]
+    assert "REASON_TOOL_FAILED" in "".join(events)
+    assert "REASON_PROVIDER_AUTH_FAILED" in events[-1]
+    for secret in SECRETS:
+        assert not [event for event in events if secret in event]
+        assert secret not in caplog.text
+    assert SECRETS[2].encode() not in line.calls[1].body, "the model is not told either"
 
 
 HANG = [calls(("hang", "{}"))]

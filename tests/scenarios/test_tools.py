@@ -7,17 +7,18 @@ import json
 import random
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from execution.served import SECONDS, served, turn
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from scenarios.kit import ANSWERED, ERROR, OK, PARALLEL, SERIAL, play, told
+from scenarios.kit import ANSWERED, ERROR, ERRORED, INTERRUPTED, NOT_EXECUTED, OK, PARALLEL, SERIAL, play, told
 from scenarios.wires import WIRES, over
 from tools.kit import FakeToolset, described
 
 from turnwire.v1 import outcome_pb2
-from turnwired.domain.policy import Policy, TimeoutPolicy
+from turnwired.domain.policy import Policy, TimeoutPolicy, ToolErrorMode
 from turnwired.domain.tool import Tool
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.registry import Source
@@ -52,6 +53,38 @@ async def test_a_blocking_tool_holds_up_no_other_run_no_health_check_and_not_its
     assert health.status == health_pb2.HealthCheckResponse.SERVING
     assert first.outcome.kind == ANSWERED
     assert first.results[0].failure.reason == outcome_pb2.REASON_TOOL_TIMEOUT
+
+
+@pytest.mark.requirement("SCN-048")
+@pytest.mark.parametrize("policy", [SERIAL, PARALLEL], ids=["serial", "parallel"])
+@pytest.mark.parametrize("name", WIRES)
+async def test_with_errors_that_abort_nothing_acts_after_the_run_has_ended(name: str, policy: Policy) -> None:
+    written: list[str] = []
+    gate = asyncio.Event()
+
+    async def bad() -> str:
+        """Fail."""
+        raise ValueError("no")
+
+    async def slow_write() -> str:
+        """Write later."""
+        await gate.wait()
+        written.append("written")
+        return "written"
+
+    wire = WIRES[name]
+    aborting = replace(policy, tool=replace(policy.tool, error_mode=ToolErrorMode.ABORT))
+    async with over(wire, [wire.answer(("bad", "{}"), ("slow_write", "{}"))], bad, slow_write, policy=aborting) as line:
+        run = await play(line.service)
+        gate.set()
+    failed, beside = run.results
+    assert failed.status == ERROR
+    assert beside.status == (NOT_EXECUTED if policy is SERIAL else INTERRUPTED)
+    assert run.outcome.kind == ERRORED
+    assert run.outcome.failure.phase == outcome_pb2.FAILURE_PHASE_TOOL
+    assert run.seen.finished.trace.entries
+    assert written == []
+    assert len(line.requests) == 1
 
 
 class OddError(Exception):

@@ -287,6 +287,41 @@ def failing(status: int, body: Mapping[str, object], **headers: str) -> Handler:
     return handler
 
 
+def plain(wire: Words, *pieces: str | Call) -> Handler:
+    """The answer as one body of JSON, as servers give it that do not stream."""
+    texts = [piece for piece in pieces if isinstance(piece, str)]
+    called = [(f"c{index}", *piece) for index, piece in enumerate(pieces) if not isinstance(piece, str)]
+    counts = {"input_tokens": 12, "output_tokens": 5, "total_tokens": 17}
+    body: dict[str, Any] = {"id": "r", "model": "m", "usage": counts}
+    match wire.wire:
+        case Wire.OPENAI_CHAT:
+            functions = [
+                {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+                for call_id, name, arguments in called
+            ]
+            message = {"role": "assistant", "content": "".join(texts)} | ({"tool_calls": functions} if called else {})
+            word = wire.calls if called else wire.stop
+            body["choices"] = [{"index": 0, "message": message, "finish_reason": word}]
+            body["usage"] = {"prompt_tokens": 12, "completion_tokens": 5, "total_tokens": 17}
+        case Wire.OPENAI_RESPONSES:
+            content = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
+            output: list[dict[str, Any]] = [{"type": "message", "id": "msg", "role": "assistant", "content": content}]
+            output += [
+                {"type": "function_call", "id": f"f{call_id}", "call_id": call_id, "name": name, "arguments": arguments}
+                for call_id, name, arguments in called
+            ]
+            body |= {"object": "response", "status": "completed", "output": output}
+        case Wire.ANTHROPIC_MESSAGES:
+            blocks: list[dict[str, Any]] = [{"type": "text", "text": text} for text in texts]
+            blocks += [
+                {"type": "tool_use", "id": call_id, "name": name, "input": json.loads(arguments)}
+                for call_id, name, arguments in called
+            ]
+            word = wire.calls if called else wire.stop
+            body |= {"type": "message", "role": "assistant", "content": blocks, "stop_reason": word}
+    return failing(200, body, content_type="application/json")
+
+
 def first_events(body: bytes, count: int) -> bytes:
     """The first events of a stream."""
     return b"".join(event + b"\n\n" for event in body.split(b"\n\n")[:count])
