@@ -135,6 +135,24 @@ async def test_a_fragment_that_may_belong_to_several_calls_is_no_guess() -> None
     assert len(line.pairs(1)) == 2
 
 
+@pytest.mark.requirement("SCN-037")
+@pytest.mark.parametrize("name", ["responses", "messages"])
+async def test_where_the_wire_says_what_belongs_where_a_stray_fragment_is_no_guess(name: str) -> None:
+    wire = WIRES[name]
+    call = wire.call(0, "read_file", '{"path":"report.txt"}')
+    events = call.split(b"\n\n")
+    fragment = next(number for number, event in enumerate(events) if b"delta" in event)
+    stray = events[fragment].replace(b'index": 0', b'index": 1').replace(b'"fc_0"', b'"fc_1"')
+    torn = [*events[:fragment], stray, *(event for event in events[fragment + 1 :] if b"done" not in event)]
+    bodies = [wire.begin + b"\n\n".join(torn) + wire.end(wire.calls), wire.answer("Done.")]
+    async with over(wire, bodies, read_file) as line:
+        told = await play(line.service)
+    assert "tool_call_executing" not in told.seen.kinds()
+    assert [result.status == OK for result in told.results] == [False]
+    broken = outcome_pb2.REASON_PROVIDER_PROTOCOL_ERROR
+    assert broken in (told.reasons if name == "responses" else [told.outcome.failure.reason]), "and it is told"
+
+
 @pytest.mark.requirement("SCN-039")
 @pytest.mark.parametrize("policy", [SERIAL, PARALLEL], ids=["serial", "parallel"])
 @pytest.mark.parametrize("name", WIRES)

@@ -175,7 +175,7 @@ async def test_what_a_provider_says_twice_happens_once(steps: list[Step]) -> Non
 
 
 @pytest.mark.requirement("SCN-010")
-@pytest.mark.parametrize("name", ["chat", "messages"])
+@pytest.mark.parametrize("name", WIRES)
 async def test_a_second_end_on_a_wire_is_no_second_end_of_anything(name: str) -> None:
     wire = WIRES[name]
     bodies = [wire.answer(ORDER) + wire.end(wire.calls), wire.answer("Done.")]

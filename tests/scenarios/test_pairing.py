@@ -69,7 +69,7 @@ async def test_after_a_cancel_in_the_middle_of_a_call_the_session_goes_on(name: 
 @pytest.mark.requirement("SCN-022")
 @pytest.mark.parametrize("policy", [SERIAL, PARALLEL], ids=["serial", "parallel"])
 @pytest.mark.parametrize("call_id", ["same", ""], ids=["one id", "no id"])
-@pytest.mark.parametrize("name", ["chat", "messages"])
+@pytest.mark.parametrize("name", WIRES)
 async def test_calls_of_one_answer_with_one_id_are_two_calls_with_two_results(
     name: str, call_id: str, policy: Policy
 ) -> None:
@@ -112,7 +112,7 @@ async def test_ids_that_begin_anew_with_every_answer_are_new_calls(name: str, ca
 
 
 @pytest.mark.requirement("SCN-024")
-@pytest.mark.parametrize("name", ["chat", "messages"])
+@pytest.mark.parametrize("name", WIRES)
 async def test_a_call_without_an_id_gets_one_that_its_result_and_later_requests_share(name: str) -> None:
     wire = WIRES[name]
     body = IDS.sub(b"null", wire.answer(("read_file", '{"path":"a"}')))
