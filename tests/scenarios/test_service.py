@@ -6,24 +6,32 @@ import asyncio
 import gc
 import logging
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from engine.faults import FaultyStore
+from engine.harness import world
 from execution.served import SECONDS, Served, served, turn
 from rpc.server import connected, details, prompt
 from scenarios.kit import ANSWERED, OK, play
 from scenarios.wires import KEY, WIRES, Handler, failing, over
+from tools.kit import FakeToolset
 
 from turnwire.v1 import agent_service_pb2, session_service_pb2, turn_service_pb2
+from turnwired.domain.completion import CompletionRequest
+from turnwired.domain.failure import Reason
 from turnwired.domain.message import Blob
-from turnwired.domain.policy import Policy, ToolPolicy
+from turnwired.domain.outcome import Notice, OutcomeKind
+from turnwired.domain.policy import CompletionMode, CompletionPolicy, Policy, ToolPolicy
+from turnwired.domain.tool import Tool
 from turnwired.engine.execution import Execution
 from turnwired.engine.prepare import Preparer
 from turnwired.testing.provider import answer, calls
+from turnwired.tools.port import ToolInvocation
+from turnwired.tools.registry import Source
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +77,30 @@ async def test_a_cancellation_that_nobody_asked_for_settles_a_run_that_is_prepar
         after = await play(s, session_id="s")
     assert run.run.outcome.failure.message
     assert after.outcome.kind == ANSWERED, "the session is free"
+
+
+@pytest.mark.requirement("SCN-144")
+async def test_a_source_and_a_hook_that_give_up_by_themselves_end_no_run() -> None:
+    class GivesUp(FakeToolset):
+        async def tools(self) -> Sequence[Tool]:
+            raise asyncio.CancelledError
+
+    def hook(_: CompletionRequest) -> str | None:
+        raise asyncio.CancelledError
+
+    async def look(_: ToolInvocation) -> str:
+        return "seen"
+
+    async with served([answer("Hi.")], sources=[Source(GivesUp("m"), namespace="m")]) as s:
+        run = await play(s)
+    assert run.outcome.kind == ANSWERED
+    assert run.reasons, "what the run goes without is told"
+    policy = Policy(completion=CompletionPolicy(mode=CompletionMode.CUSTOM, custom_hook="mine"))
+    script = [calls(("look", "{}")), answer(), answer("It is there.")]
+    async with world(script, {"look": look}, policy=policy, hooks={"mine": hook}) as w:
+        reader = await w.run()
+    assert reader.finished.outcome.kind is OutcomeKind.ANSWERED
+    assert [notice.reason for notice in reader.of(Notice) if isinstance(notice, Notice)][:1] == [Reason.HOOK_FAILED]
 
 
 async def settled(s: Served, run_id: str) -> turn_service_pb2.GetRunResponse:

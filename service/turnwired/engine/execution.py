@@ -40,9 +40,9 @@ from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import without_tools
 from turnwired.engine.stored import stored_messages
-from turnwired.engine.stray import ANY_FAULT, require_stray
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
+from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import (
     Abandon,

@@ -44,9 +44,9 @@ from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
 from turnwired.engine.sessions import Sessions
 from turnwired.engine.stored import stored_messages
-from turnwired.engine.stray import ANY_FAULT, require_stray
 from turnwired.providers.port import ModelLimits, ProviderInfo, TokenCount
 from turnwired.store.port import NewRun, RunFilter, StoredRun
+from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.port import ToolView
 from turnwired.turn.facts import CancelRequested, DeadlineReached
 from turnwired.turn.machine import TurnMachine

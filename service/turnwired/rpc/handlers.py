@@ -19,8 +19,8 @@ from google.rpc import status_pb2
 from turnwired.codec.parse import parse
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest, RequestError, TurnwireError
 from turnwired.domain.faults import where_raised
-from turnwired.engine.stray import ANY_FAULT, require_stray
 from turnwired.rpc.errors import Context, abort, internal_status, status_of, unimplemented_status
+from turnwired.stray import ANY_FAULT, require_stray
 
 logger = logging.getLogger(__name__)
 
