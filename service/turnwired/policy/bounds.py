@@ -11,13 +11,16 @@ from turnwired.domain.policy import (
     CountLimit,
     DurationLimit,
     EffectivePolicy,
+    HistoryOverflowMode,
     LimitMode,
     PolicyLayer,
     ToolErrorMode,
     ToolExecutionMode,
     WaitExpiryMode,
 )
+from turnwired.policy.budgets import Budget, budgets_of
 
+_HISTORY = "context.max_history_tokens"
 _OUTPUT = "output.max_output_tokens"
 
 
@@ -27,7 +30,8 @@ class Bounds:
 
     Made by ``bounds_of(effective_policy)``; the loop bounds are always numbers. ``max_output_tokens`` is what has to be
     told to the provider: a limit that the model has by itself is not. Servers would count it as output to come, against
-    the context, the credit or the rate limit. A wire that cannot do without a number takes the profile's.
+    the context, the credit or the rate limit. Nor is ``max_history_tokens`` the window of the model. A wire that cannot
+    do without a number takes the profile's.
     """
 
     max_steps: int
@@ -58,6 +62,10 @@ class Bounds:
     completion_prompt: str | None
     completion_hook: str | None
     completion_tools: bool
+    max_history_tokens: int | None
+    history_overflow: HistoryOverflowMode
+    attachment_wait: float | None
+    budgets: tuple[Budget, ...] = ()
 
 
 def bounds_of(effective: EffectivePolicy) -> Bounds:
@@ -104,6 +112,12 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
         completion_prompt=completion.custom_prompt or None,
         completion_hook=completion.custom_hook or None,
         completion_tools=bool(completion.allow_tools),
+        max_history_tokens=None
+        if _is_native(effective, _HISTORY)
+        else _open_count(_HISTORY, policy.context.max_history_tokens),
+        history_overflow=policy.context.overflow_mode or HistoryOverflowMode.FAIL,
+        attachment_wait=_open_seconds("context.attachment_wait", policy.context.attachment_wait),
+        budgets=budgets_of(policy.budget),
     )
 
 
