@@ -13,6 +13,7 @@ REQUIREMENTS: dict[str, str] = {
     "SCN-015": "A call in place of the answer that was asked for does not run, and the run ends typed.",
     "SCN-016": "At the step bound the answer comes from what is there, and the caller still learns of the bound.",
     "SCN-019": "After a cancel in the middle of a call the session goes on, and half a call is not sent back.",
+    "SCN-021": "A limit on history keeps whole groups: a window never begins with a result whose call was cut.",
     "SCN-022": "Calls of one answer that share an id are calls of their own, with a result each and ids that stay.",
     "SCN-023": "Ids that a provider begins anew are new calls: none is skipped, each result is beside its call.",
     "SCN-024": "A call without an id gets one, which its result, the session and every later request share.",
@@ -73,6 +74,7 @@ REQUIREMENTS: dict[str, str] = {
     "SCN-153": "No credential is in spans, logs, events or errors.",
     "SCN-159": "Calls beside a structured answer get results whatever their order.",
     "SCN-160": "A valid structured answer ends the loop.",
+    "SCN-162": "An attachment that is not there is said to be so, by name and reason.",
     "MATRIX-1": "Call, end of the iteration, result, next iteration, text: in this order, completed by nothing else.",
     "MATRIX-2": "A run that goes well settles once, its events in order and its ids kept.",
     "MATRIX-3": "A loop that ends with tools alone is asked for an answer once, or ends typed.",
@@ -84,6 +86,7 @@ REQUIREMENTS: dict[str, str] = {
     "MATRIX-9": "The step bound behind a completed result and the output cap are ends of their own.",
     "MATRIX-10": "Output left to the provider does not unbind the loop.",
     "MATRIX-11": "Output limit, broken stream, error, cancel in text and in a tool each settle as what they are.",
+    "MATRIX-12": "Truncation keeps the system's framing and whole groups.",
     "MATRIX-13": "Structured output and waiting do not complete a run early.",
     "MATRIX-14": "A reload, in flight and after the end, gives the same trace.",
 }
