@@ -531,5 +531,6 @@ def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> N
 
 
 @pytest.mark.requirement("TURN-27", "TURN-3", "TURN-6", "TURN-21", "RECOVERY-1", "RECOVERY-3")
+@pytest.mark.timeout(240)
 def test_the_invariants_hold_after_every_fact_of_every_interleaving() -> None:
     check(int(os.environ.get("TURNWIRE_EXAMPLES", "100")))

@@ -26,8 +26,9 @@ class HookKind(StrEnum):
     PARTS = "parts"
     """Files, data and blocks of other kinds that a model makes."""
     WAITING = "waiting"
-    """Approvals, what the run waits for, and what the caller adds."""
+    """Approvals, what the run waits for, and what the caller adds, files among it."""
     NOTICES = "notices"
+    """What should be seen and ends nothing, and history that was left out."""
 
 
 def kind_of(event: Event) -> HookKind | None:
@@ -45,9 +46,9 @@ def kind_of(event: Event) -> HookKind | None:
             return HookKind.RESULTS
         case events.ApprovalRequested() | events.ApprovalResolved():
             return HookKind.WAITING
-        case events.RunWaiting() | events.RunResumed() | events.InputAppended():
+        case events.RunWaiting() | events.RunResumed() | events.InputAppended() | events.AttachmentUpdated():
             return HookKind.WAITING
-        case Notice():
+        case Notice() | events.HistoryTruncated():
             return HookKind.NOTICES
         case (
             events.TextDelta() | events.ReasoningDelta() | events.ToolCallArgumentsDelta() | events.ToolCallProgressed()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from turnwired.domain.policy import (
     ArgumentValidation,
@@ -19,6 +20,8 @@ from turnwired.domain.policy import (
     WaitExpiryMode,
 )
 from turnwired.policy.budgets import Budget, budgets_of
+
+T = TypeVar("T")
 
 _HISTORY = "context.max_history_tokens"
 _OUTPUT = "output.max_output_tokens"
@@ -73,8 +76,6 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
     policy = effective.policy
     if policy.tool.argument_validation is None or policy.tool.error_mode is None:
         raise ValueError("not an effective policy: tool settings are missing")
-    if policy.tool.execution_mode is None or policy.approval.wait_expiry is None:
-        raise ValueError("not an effective policy: settings of waiting are missing")
     completion = policy.completion
     if completion.mode is None:
         raise ValueError("not an effective policy: completion settings are missing")
@@ -104,8 +105,8 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
         thinking_idle_timeout=_open_seconds("timeout.thinking_idle", policy.timeout.thinking_idle),
         tool_call_timeout=_open_seconds("timeout.tool_call", policy.timeout.tool_call),
         wait_timeout=_open_seconds("timeout.wait", policy.timeout.wait),
-        wait_expiry=policy.approval.wait_expiry,
-        execution_mode=policy.tool.execution_mode,
+        wait_expiry=_set("approval.wait_expiry", policy.approval.wait_expiry),
+        execution_mode=_set("tool.execution_mode", policy.tool.execution_mode),
         completion_mode=completion.mode,
         reserved_output_tokens=_open_count("completion.reserved_output_tokens", completion.reserved_output_tokens),
         answer_at_step_bound=bool(completion.answer_at_step_bound),
@@ -123,6 +124,12 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
 
 def _is_native(effective: EffectivePolicy, path: str) -> bool:
     return any(item.path == path and item.layer is PolicyLayer.PROVIDER_NATIVE for item in effective.provenance)
+
+
+def _set(path: str, value: T | None) -> T:
+    if value is None:
+        raise ValueError(f"not an effective policy: {path} is missing")
+    return value
 
 
 def _count(path: str, limit: CountLimit | None) -> int:
