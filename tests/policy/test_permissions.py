@@ -64,10 +64,12 @@ def test_patterns_match_as_their_definition_says(pattern: str, text: str) -> Non
 
 
 @pytest.mark.requirement("WAIT-1", "WAIT-13")
-@given(st.text(max_size=12), st.text(max_size=12))
+@given(st.text("ab*\\é", max_size=8), st.text("ab*\\é", max_size=8))
 def test_a_literal_pattern_matches_its_text_and_nothing_else(text: str, other: str) -> None:
     assert matches(literal(text), text)
     assert matches(literal(text), other) == (text == other)
+    assert matches(literal("grep 'on.*'"), "grep 'on.*'")
+    assert not matches(literal("grep 'on.*'"), "grep 'on.; cat /etc/passwd'")
 
 
 @pytest.mark.requirement("WAIT-1")
