@@ -24,7 +24,7 @@ from turnwired.domain.generation import (
     ToolCallOpened,
 )
 from turnwired.domain.run import Cursor
-from turnwired.store.port import LogRow, Settlement
+from turnwired.store.port import Changes, LogRow, Settlement
 from turnwired.testing.provider import Step, fails, stopped, usage
 from turnwired.testing.registry import Function
 from turnwired.tools.port import ToolInvocation
@@ -204,7 +204,7 @@ class DyingStore(FaultyStore):
         self.dead = self.fence = False
         self.die_after = appends
 
-    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
+    async def append(self, row: LogRow, settlement: Settlement | None = None, changes: Changes | None = None) -> None:
         """Append, fail, or be cut off before or after."""
         rng = self.chaos.random
         if self.die_after is not None:
@@ -212,14 +212,14 @@ class DyingStore(FaultyStore):
             if self.die_after < 0:
                 self.dead, self.die_after = True, None
                 if rng.random() < 0.5:
-                    await super().append(row, settlement)
+                    await super().append(row, settlement, changes)
         if self.dead:
             self.fence = True
         elif rng.random() < self.unreliable:
             if rng.random() < 0.5:
-                await super().append(row, settlement)  # stored, and the answer is lost
+                await super().append(row, settlement, changes)  # stored, and the answer is lost
             raise StoreUnavailable("chaos")
-        await super().append(row, settlement)
+        await super().append(row, settlement, changes)
 
 
 async def watcher(w: World, run_id: str, live: Reader, chaos: Chaos) -> tuple[int, Reader]:

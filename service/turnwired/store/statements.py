@@ -47,6 +47,7 @@ from turnwired.store.schema import (
 # Written out, not bound: the planner uses the partial indexes only for a condition that it can see.
 _SETTLED = literal_column("'SETTLED'", String)
 _ONE = literal_column("1", Integer)
+_EMPTY = literal_column("''", LargeBinary)
 
 Build = Callable[[CTE], Executable]
 
@@ -117,7 +118,7 @@ APPEND = Rows(
 def _settle(given: CTE) -> Executable:
     return (
         update(runs)
-        .values(state=_SETTLED, settle_time_ns=given.c.settle_time_ns, summary=given.c.summary)
+        .values(state=_SETTLED, settle_time_ns=given.c.settle_time_ns, summary=given.c.summary, waiting=_EMPTY)
         .where(runs.c.run_id == given.c.run_id)
     )
 

@@ -26,6 +26,7 @@ def run_values(new: NewRun) -> tuple[Value, ...]:
         json.dumps(dict(new.labels)) if new.labels else "{}",
         new.spec,
         b"",
+        b"",
     )
 
 
@@ -62,6 +63,7 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         labels,
         spec,
         summary,
+        waiting,
         last_row_no,
         last_sequence,
     ) = row
@@ -80,6 +82,7 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         labels={} if labels == "{}" else json.loads(labels),
         spec=spec,
         summary=summary,
+        waiting=waiting if isinstance(waiting, bytes) else b"",  # the default of an added column is text
     )
 
 
