@@ -22,16 +22,31 @@ from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
 from turnwired.domain.completion import CompletionRequest
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
-from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
+from turnwired.domain.event import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    InputAppended,
+    IterationStarted,
+    LoggedEvent,
+    RunFinished,
+    RunResumed,
+    RunWaiting,
+    TextDelta,
+    ToolCallExecuting,
+    ToolCallFinished,
+)
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ResponseIdentified
+from turnwired.domain.message import ToolCall
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
+from turnwired.engine.caller_side import FACING_CALLER, CallerSide, active_ns
 from turnwired.engine.completion import ask_hook
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.measure import characters, request_size, too_long
@@ -92,11 +107,20 @@ UNWIND_SECONDS = 2.0
 class Execution:
     """Executes one run from its first event to its settlement."""
 
-    def __init__(self, wiring: Wiring, prepared: Prepared, machine: TurnMachine, log: RunLog) -> None:
+    def __init__(
+        self,
+        wiring: Wiring,
+        prepared: Prepared,
+        machine: TurnMachine,
+        log: RunLog,
+        past: Sequence[LoggedEvent] = (),
+    ) -> None:
+        """``past``: the log of a run that goes on after a restart; its machine stands as that says."""
         self._wiring = wiring
         self._prepared = prepared
-        self._machine = machine
-        self._log = log
+        self.machine = machine
+        self.log = log
+        self._past = past
         self._run = prepared.run
         self._settled: Run | None = None
         self._facts: deque[Fact] = deque()
@@ -105,58 +129,122 @@ class Execution:
         self._work: dict[str, anyio.TaskHandle[None]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._overdue: asyncio.Task[None] | None = None
+        self._left = prepared.bounds.run_timeout
+        self._waited_ns = 0
+        self._waits_since_ns: int | None = None
+        self._patience = prepared.spec.caller_timeout
+        self._due: set[asyncio.Task[None]] = set()
+        self.caller_side = CallerSide(
+            prepared.run, prepared.spec.caller.tenant, prepared.bounds.wait_timeout, self._feed_later
+        )
         self._milestones: list[LoggedEvent] = []
 
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run to the durable end. Raises nothing but cancellation: a failing store is told by the log's ``failure``."""
-        timeout = self._prepared.bounds.run_timeout
-        if timeout is not None:
-            self._deadline = asyncio.get_running_loop().call_later(timeout, self._deadline_reached, timeout)
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                failure = self._prepared.failure
-                self.feed(Begin() if failure is None else PreparationFailed(failure))
-                await self._log.write()
+                if self._past:
+                    self._restore(self._past)
+                else:
+                    self._start_clock()
+                    failure = self._prepared.failure
+                    self.feed(Begin() if failure is None else PreparationFailed(failure))
+                await self.log.write()
                 # The run is settled and stored, or cannot be: either way nothing of it may go on.
-                if self._log.failure is not None or any(_running(work) for work in self._work.values()):
+                if self.log.failure is not None or any(_running(work) for work in self._work.values()):
                     tasks.cancel_scope.cancel()
         finally:
             if self._deadline is not None:
                 self._deadline.cancel()
+            self.caller_side.close()
             self._tasks = None
+
+    def _restore(self, past: Sequence[LoggedEvent]) -> None:
+        """Go on waiting where an earlier process waited."""
+        self._milestones += [item for item in past if visibility_of(item.event) is not Visibility.DELTA]
+        side, machine = self.caller_side, self.machine
+        side.restore(past, machine.pending_calls)
+        now = now_ns()
+        active = active_ns(past, now)
+        self._waited_ns = max(0, now - self._run.create_time_ns - active)
+        self._waits_since_ns = now
+        if self._left is not None:
+            self._left = max(0.0, self._left - active / 1e9)
+        for approval in machine.pending_approvals.values():
+            self._check(approval.call)
+        for key in (*machine.pending_approvals, *machine.pending_calls):
+            side.await_caller(key)
+
+    def _check(self, call: ToolCall) -> None:
+        """Find the tool of a call that an earlier process had found, and its arguments, again."""
+        view = self._prepared.view
+        if view is not None:
+            validation = self._prepared.bounds.argument_validation
+            self._checked[call.call_id] = view.check(call.tool.routed_name, call.arguments_json, validation)
 
     def trace(self) -> RunTrace:
         """What the run did so far, as far as readers may know of it."""
-        return bounded(trace_of(item for item in self._milestones if item.sequence <= self._log.visible))
+        return bounded(trace_of(item for item in self._milestones if item.sequence <= self.log.visible))
 
-    def _deadline_reached(self, limit: float) -> None:
+    def _start_clock(self) -> None:
+        """The run's time goes on; it stands still while the run waits for its caller."""
+        if self._left is not None:
+            self._deadline = asyncio.get_running_loop().call_later(self._left, self._deadline_reached)
+
+    def _stop_clock(self, time_ns: int) -> None:
+        if self._waits_since_ns is None:
+            self._waits_since_ns = time_ns
+        if self._deadline is not None:
+            self._left = max(0.0, self._deadline.when() - asyncio.get_running_loop().time())
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _go_on(self, time_ns: int) -> None:
+        if self._waits_since_ns is not None:
+            self._waited_ns += max(0, time_ns - self._waits_since_ns)
+            self._waits_since_ns = None
+            self._start_clock()
+
+    def _deadline_reached(self) -> None:
+        limit = self._prepared.bounds.run_timeout
+        assert limit is not None, "the clock runs only against a limit"
+        elapsed = (now_ns() - self._run.create_time_ns - self._waited_ns) / 1e9
+        self._feed_later(DeadlineReached("timeout.run", limit, elapsed))
+
+    def _feed_later(self, fact: Fact) -> None:
         # A timer fires outside of any task, and what the fact leads to may need to start one.
-        elapsed = (now_ns() - self._run.create_time_ns) / 1e9
-        fact = DeadlineReached("timeout.run", limit, elapsed)
-        self._overdue = asyncio.get_running_loop().create_task(self._feed(fact))
+        task = asyncio.get_running_loop().create_task(self._feed(fact))
+        self._due.add(task)
+        task.add_done_callback(self._due.discard)
 
     async def _feed(self, fact: Fact) -> None:
         self.feed(fact)
+
+    def let_caller_go(self) -> None:
+        """The stream that started the run has ended as it was asked to: its deadline is no limit any more."""
+        self._patience = None
 
     def _remaining_ns(self) -> int | None:
         """Until the run is over by its own limit or by the deadline of a caller whom it ends with."""
         ends: list[float] = []
         if self._deadline is not None:
             ends.append((self._deadline.when() - asyncio.get_running_loop().time()) * 1e9)
-        if (patience := self._prepared.spec.caller_timeout) is not None:
-            ends.append(self._run.create_time_ns + patience * 1e9 - now_ns())
+        if self._patience is not None:
+            ends.append(self._run.create_time_ns + self._patience * 1e9 - now_ns())
         return int(min(ends)) if ends else None
 
     @property
     def run_state(self) -> Run:
         """The run as it stands now. It is settled when that is durable: until then its outcome may still be lost."""
-        if self._settled is not None and self._log.finished:
-            return replace(self._settled, last_sequence=self._log.visible, epoch=self._log.epoch)
-        run = replace(self._run, last_sequence=self._log.visible, epoch=self._log.epoch)
+        if self._settled is not None and self.log.finished:
+            return replace(self._settled, last_sequence=self.log.visible, epoch=self.log.epoch)
+        run = replace(self._run, last_sequence=self.log.visible, epoch=self.log.epoch)
+        waiting = self.caller_side.waiting
+        if waiting is not None and waiting[0] <= self.log.visible:
+            run = replace(run, state=RunState.WAITING, waiting=waiting[1])
         calls = [entry for item in self.trace().entries if isinstance(entry := item.entry, IterationTrace)]
         return replace(
             run,
@@ -174,7 +262,7 @@ class Execution:
         self._feeding = True
         try:
             while self._facts:
-                self._take(self._machine.feed(self._facts.popleft()))
+                self._take(self.machine.feed(self._facts.popleft()))
         finally:
             self._feeding = False
 
@@ -204,7 +292,7 @@ class Execution:
         event = emitted.event
         time_ns = now_ns()
         if type(event) is TextDelta:  # the hot path: nothing below matters to it
-            self._log.append(emitted.iteration, event, time_ns)
+            self.log.append(emitted.iteration, event, time_ns)
             return
         telemetry = self._prepared.telemetry
         match event:
@@ -232,13 +320,37 @@ class Execution:
                     cost=event.cost,
                     settle_time_ns=time_ns,
                 )
+            case (
+                ApprovalRequested()
+                | ApprovalResolved()
+                | RunWaiting()
+                | RunResumed()
+                | InputAppended()
+                | ToolCallFinished()
+            ):
+                self._face_caller(emitted.iteration, event, time_ns)
+                return
             case _:
                 pass
-        self._log.append(emitted.iteration, event, time_ns)
+        self._append(emitted.iteration, event, time_ns)
+
+    def _face_caller(self, iteration: int, event: Event, time_ns: int) -> None:
+        self._append(iteration, self.caller_side.stamped(event, time_ns), time_ns)
+        if isinstance(event, RunWaiting):
+            self._stop_clock(time_ns)
+        elif isinstance(event, RunResumed):
+            self._go_on(time_ns)
+
+    def _append(self, iteration: int, event: Event, time_ns: int) -> None:
+        self.log.append(iteration, event, time_ns)
+        if isinstance(event, FACING_CALLER):
+            changes = self.caller_side.record(event, self.log.last, time_ns)
+            if changes is not None:
+                self.log.change(changes)
         if visibility_of(event) is not Visibility.DELTA:
             # Kept as they are: most runs end well and nobody asks for their trace.
-            self._milestones.append(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
-            telemetry.event(emitted.iteration, time_ns, event)
+            self._milestones.append(LoggedEvent(self.log.last, time_ns, iteration, event))
+            self._prepared.telemetry.event(iteration, time_ns, event)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -251,7 +363,7 @@ class Execution:
             case RunTool():
                 self._spawn(effect.call_id, self._run_tool, effect)
             case AwaitCaller():
-                raise NotImplementedError("no run waits for its caller yet")
+                self.caller_side.await_caller(effect.key)
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
             case Abandon():
@@ -261,11 +373,11 @@ class Execution:
 
     def _spawn(self, key: str, perform: Callable[[E], Awaitable[None]], effect: E) -> None:
         if self._tasks is not None:
-            self._work[key] = self._tasks.create_task(self._guarded(perform, effect, self._log.last))
+            self._work[key] = self._tasks.create_task(self._guarded(perform, effect, self.log.last))
 
     async def _guarded(self, perform: Callable[[E], Awaitable[None]], effect: E, barrier: int) -> None:
         try:
-            await self._log.flushed(barrier)
+            await self.log.flushed(barrier)
             await perform(effect)
         except StoreError:
             # The log has failed and says so itself; its writer ends this run's tasks.
@@ -323,8 +435,8 @@ class Execution:
                     if said > measure.MAX_ANSWER_CHARACTERS:
                         raise ProviderError(too_long())
                     self.feed(ModelProduced(iteration, attempt, tuple(items)))
-                    if self._log.backlogged:
-                        await self._log.drained()
+                    if self.log.backlogged:
+                        await self.log.drained()
         except ProviderError as error:
             failure = replace(error.failure, iteration=iteration)
         except InvalidRequest as error:
@@ -410,8 +522,8 @@ class Execution:
     def _settle(self, effect: Settle) -> None:
         assert self._settled is not None, "RunFinished comes before the settlement"
         settled_ns = self._settled.settle_time_ns
-        run = replace(self._settled, last_sequence=self._log.last, epoch=self._log.epoch)
-        self._log.settle(
+        run = replace(self._settled, last_sequence=self.log.last, epoch=self.log.epoch)
+        self.log.settle(
             Settlement(
                 settled_ns,
                 encode_run(run),

@@ -6,13 +6,15 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from turnwired.domain.errors import ToolError
+from turnwired.domain.errors import FieldViolation, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolCollision, ToolRef, ToolSelection, ToolSource
-from turnwired.tools.port import CheckedCall, ToolInvocation, ToolView
+from turnwired.domain.tool import ClientTool, Tool, ToolAnnotations, ToolCollision, ToolRef, ToolSelection, ToolSource
+from turnwired.tools.client import client_tool_problems, client_tools
+from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, ToolView
+from turnwired.tools.result import settle_output
 
 Function = Callable[[ToolInvocation], Awaitable[str]]
 """Gives the text of the result, or raises ToolError."""
@@ -20,12 +22,16 @@ Function = Callable[[ToolInvocation], Awaitable[str]]
 
 @dataclass(slots=True)
 class MemoryRegistry:
-    """``functions`` by routed name. ``executed`` are the calls that ran, in order of their start."""
+    """``functions`` by routed name. ``executed`` are the calls that ran, in order of their start.
+
+    ``annotations`` by routed name: what the tools say of themselves, which decides who is asked where no rule does.
+    """
 
     functions: Mapping[str, Function] = field(default_factory=dict[str, Function])
     executed: list[ToolInvocation] = field(default_factory=list[ToolInvocation])
     failures: tuple[Failure, ...] = ()
     collisions: tuple[ToolCollision, ...] = ()
+    annotations: Mapping[str, ToolAnnotations] = field(default_factory=dict[str, ToolAnnotations])
 
     async def start(self) -> None:
         """Nothing to start."""
@@ -34,14 +40,24 @@ class MemoryRegistry:
         """Nothing to stop."""
 
     async def view(self, selection: ToolSelection, caller: Caller) -> ToolView:
-        """All functions, whatever the selection says."""
-        return self
+        """All functions, whatever the selection says, and the caller's own tools."""
+        own = client_tools(selection.client_tools, tuple(self.functions))
+        return _WithOwn(self, tuple(tool for tool, _ in own.values())) if own else self
+
+    def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
+        """What is wrong with a caller's own tools."""
+        return client_tool_problems(tools)
 
     @property
     def tools(self) -> Sequence[Tool]:
         """One tool per function, taking any object."""
         return [
-            Tool(ToolRef(name, name, ToolSource.LOCAL), f"The tool {name}.", '{"type":"object"}')
+            Tool(
+                ToolRef(name, name, ToolSource.LOCAL),
+                f"The tool {name}.",
+                '{"type":"object"}',
+                annotations=self.annotations.get(name, ToolAnnotations()),
+            )
             for name in self.functions
         ]
 
@@ -49,14 +65,8 @@ class MemoryRegistry:
         """The name must be known and the arguments a JSON object."""
         if routed_name not in self.functions:
             return CheckedCall(None, None, _failure(Reason.TOOL_NOT_FOUND, f"There is no tool {routed_name!r}."))
-        ref = ToolRef(routed_name, routed_name, ToolSource.LOCAL)
-        try:
-            arguments = json.loads(arguments_json or "{}")
-        except ValueError:
-            return CheckedCall(ref, None, _failure(Reason.TOOL_ARGUMENTS_INVALID, "The arguments are not JSON."))
-        if not isinstance(arguments, dict):
-            return CheckedCall(ref, None, _failure(Reason.TOOL_ARGUMENTS_INVALID, "The arguments are not an object."))
-        return CheckedCall(ref, arguments)
+        hints = self.annotations.get(routed_name, ToolAnnotations())
+        return _checked(ToolRef(routed_name, routed_name, ToolSource.LOCAL), arguments_json, hints)
 
     async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
         """Run the function."""
@@ -67,6 +77,52 @@ class MemoryRegistry:
             part = Part("", Text(error.failure.message))
             return ToolResult(invocation.call_id, ToolResultStatus.ERROR, (part,), failure=error.failure)
         return ToolResult(invocation.call_id, ToolResultStatus.OK, (Part("", Text(text)),))
+
+    def settle(self, call_id: str, output: ToolOutput, max_result_bytes: int | None) -> ToolResult:
+        """As the real registry does."""
+        return settle_output(call_id, output, max_result_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _WithOwn:
+    """The registry's functions with the caller's own tools behind them."""
+
+    registry: MemoryRegistry
+    own: tuple[Tool, ...]
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return [*self.registry.tools, *self.own]
+
+    @property
+    def failures(self) -> Sequence[Failure]:
+        return self.registry.failures
+
+    @property
+    def collisions(self) -> Sequence[ToolCollision]:
+        return self.registry.collisions
+
+    def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
+        for tool in self.own:
+            if tool.ref.routed_name == routed_name:
+                return _checked(tool.ref, arguments_json, tool.annotations)
+        return self.registry.check(routed_name, arguments_json, validation)
+
+    async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
+        return await self.registry.execute(routed_name, invocation, max_result_bytes)
+
+    def settle(self, call_id: str, output: ToolOutput, max_result_bytes: int | None) -> ToolResult:
+        return self.registry.settle(call_id, output, max_result_bytes)
+
+
+def _checked(ref: ToolRef, arguments_json: str, hints: ToolAnnotations) -> CheckedCall:
+    try:
+        arguments = json.loads(arguments_json or "{}")
+    except ValueError:
+        return CheckedCall(ref, None, _failure(Reason.TOOL_ARGUMENTS_INVALID, "The arguments are not JSON."))
+    if not isinstance(arguments, dict):
+        return CheckedCall(ref, None, _failure(Reason.TOOL_ARGUMENTS_INVALID, "The arguments are not an object."))
+    return CheckedCall(ref, arguments, annotations=hints)
 
 
 def _failure(reason: Reason, message: str) -> Failure:

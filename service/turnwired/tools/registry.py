@@ -12,11 +12,12 @@ from typing import Final
 
 import anyio
 
-from turnwired.domain.errors import ToolError
+from turnwired.domain.errors import FieldViolation, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection
+from turnwired.domain.tool import ClientTool, CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection
+from turnwired.tools.client import client_tool_problems, client_tools
 from turnwired.tools.naming import pattern_of, routed_name
 from turnwired.tools.port import Toolset
 from turnwired.tools.schema import compile_schema
@@ -98,7 +99,15 @@ class Registry:
             if len(catalog.views) >= _MAX_CACHED_VIEWS:
                 catalog.views.pop(next(iter(catalog.views)))
             view = catalog.views[key] = _select(catalog, selection)
+        if selection.client_tools:
+            own = client_tools(selection.client_tools, tuple(view.entries))
+            entries = {name: Entry(None, tool, schema) for name, (tool, schema) in own.items()}
+            return View({**view.entries, **entries}, view.failures, view.collisions)
         return view
+
+    def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
+        """What is wrong with a caller's own tools."""
+        return client_tool_problems(tools)
 
     async def aclose(self) -> None:
         """Stop all sources, side by side, within ``close_timeout`` seconds."""

@@ -16,7 +16,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
-from turnwired.tools.port import CheckedCall, ToolInvocation, Toolset
+from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, Toolset
 from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
 from turnwired.tools.schema import CompiledSchema, parse_arguments
@@ -38,9 +38,9 @@ _NOT_EXECUTED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tool under its routed name, the source that runs it, and its schema."""
+    """A tool under its routed name, the source that runs it (None: the caller does), and its schema."""
 
-    toolset: Toolset
+    toolset: Toolset | None
     tool: Tool
     schema: CompiledSchema
 
@@ -93,6 +93,11 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return settle_failure(call_id, ToolResultStatus.NOT_EXECUTED, self._unknown(routed_name))
+        if entry.toolset is None:
+            words = f"{routed_name} is executed by the caller of the run, not here"
+            return settle_failure(
+                call_id, ToolResultStatus.NOT_EXECUTED, _failure(Reason.TOOL_NOT_EXECUTED, routed_name, words)
+            )
         native = entry.tool.ref.native_name
         if invocation.native_name != native:
             invocation = replace(invocation, native_name=native)
@@ -118,6 +123,10 @@ class View:
         if failure is None or deadline.cancel_called:
             return settle_failure(call_id, ToolResultStatus.ERROR, _timed_out(routed_name, invocation))
         return settle_failure(call_id, _status_of(failure), failure)
+
+    def settle(self, call_id: str, output: ToolOutput, max_result_bytes: int | None) -> ToolResult:
+        """The result of a call that the caller executed."""
+        return settle_output(call_id, output, max_result_bytes)
 
     def _unknown(self, routed_name: str) -> Failure:
         known = list(self.entries)
