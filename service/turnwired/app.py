@@ -204,6 +204,7 @@ def _wiring(
         config=EngineConfig(
             default_agent=_default_agent(config),
             max_active_runs=config.server.max_active_runs,
+            max_run_depth=config.server.max_run_depth,
             heartbeat_seconds=config.server.heartbeat_seconds,
             deployment_policy=layer.policy,
             deployment_ref=layer.ref,

@@ -129,6 +129,8 @@ async def world(
     max_active_runs: int = 100,
     options: GenerationOptions | None = None,
     hooks: Mapping[str, CompletionHook] | None = None,
+    agents: Sequence[Agent] = (),
+    max_run_depth: int = 4,
 ) -> AsyncIterator[World]:
     """An engine that is up, and is stopped at the end."""
     provider = ScriptedProvider(list(script))
@@ -139,10 +141,11 @@ async def world(
         config=EngineConfig(
             "default",
             max_active_runs=max_active_runs,
+            max_run_depth=max_run_depth,
             heartbeat_seconds=heartbeat,
             deployment_policy=policy or Policy(),
         ),
-        agents={"default": Agent("default", ("Be brief.",), model)},
+        agents={"default": Agent("default", ("Be brief.",), model), **{agent.agent_id: agent for agent in agents}},
         providers={"scripted": provider},
         default_model=model,
         registry=registry,

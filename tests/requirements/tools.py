@@ -20,6 +20,7 @@ REQUIREMENTS: dict[str, str] = {
     "TOOL-15": "Whatever a tool raises, also what ends a program, is its own failure and harms no other run.",
     "TOOL-16": "A tool that does not heed its time limit or its cancellation is left behind and holds up nobody.",
     "TOOL-17": "A result is JSON also where a number is not.",
+    "TOOL-18": "Sources of one run stand behind the deployment's, under their own names; a taken name is refused.",
     "PYTHON-1": "Type hints become the schema, the docstring the description; the context is hidden from the model.",
     "PYTHON-2": "A blocking function never blocks the loop; threads are bounded and late results dropped and counted.",
     "PYTHON-3": "Functions come from entry points and references; a broken entry point fails alone.",

@@ -8,15 +8,19 @@ from collections.abc import Sequence
 
 import anyio
 import pytest
-from tools.kit import FakeToolset, described, view_of
+from tools.kit import FakeToolset, described, run_tool, view_of
 
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.message import Part, Text, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection, ToolSource
 from turnwired.tools.naming import routed_name
+from turnwired.tools.port import ToolOutput
 from turnwired.tools.registry import Registry, Source
+
+TEXT = ToolOutput((Part("", Text("done")),))
 
 
 @pytest.mark.requirement("TOOL-1")
@@ -228,6 +232,34 @@ async def test_a_view_is_fixed_while_its_source_changes() -> None:
     after = await registry.view(ToolSelection(), Caller())
     assert [tool.ref.routed_name for tool in before.tools] == ["old"]
     assert [tool.ref.routed_name for tool in after.tools] == ["new"]
+
+
+@pytest.mark.requirement("TOOL-18")
+async def test_the_tools_of_one_run_stand_behind_those_of_the_deployment() -> None:
+    own = FakeToolset("caller", [described("mine"), described("bad", "[]"), described("other")], output=lambda _: TEXT)
+    registry = Registry([Source(FakeToolset("m", [described("theirs")], output=lambda _: TEXT), namespace="m")])
+    selection = ToolSelection(include=("m__*",), exclude=("other",))
+    view = await registry.view(selection, Caller(), [own])
+    assert [tool.ref.routed_name for tool in view.tools] == ["m__theirs", "mine"]
+    assert [failure.reason for failure in view.failures] == [Reason.TOOL_QUARANTINED]
+    assert (await run_tool(view, "mine")).status is ToolResultStatus.OK
+    assert (await run_tool(view, "m__theirs")).status is ToolResultStatus.OK
+    assert [call.native_name for call in own.calls] == ["mine"]
+    assert [tool.ref.routed_name for tool in (await registry.view(ToolSelection(), Caller())).tools] == ["m__theirs"]
+    await registry.aclose()
+    assert not own.closed
+
+
+@pytest.mark.requirement("TOOL-18")
+async def test_a_name_of_a_run_that_is_taken_is_refused() -> None:
+    registry = Registry([Source(FakeToolset("m", [described("same")]))])
+    for more in (
+        [FakeToolset("a", [described("same")])],
+        [FakeToolset("a", [described("x")]), FakeToolset("b", [described("x")])],
+    ):
+        with pytest.raises(ToolError) as raised:
+            await registry.view(ToolSelection(), Caller(), more)
+        assert raised.value.failure.reason is Reason.TOOL_NAME_COLLISION
 
 
 class _Late(FakeToolset):

@@ -60,6 +60,7 @@ def _fields_to_pb(value: Agent, out: agent_service_pb2.Agent) -> None:
     policy_to_pb(value.policy, out.policy)
     tool_selection_to_pb(value.tools, out.tools)
     out.labels.update(value.labels)
+    out.agents.extend(value.agents)
     out.revision = value.revision
     if value.create_time_ns:
         time_to_pb(value.create_time_ns, out.create_time)
@@ -76,6 +77,7 @@ def agent_from_pb(message: agent_service_pb2.Agent) -> Agent:
         policy=policy_from_pb(message.policy),
         tools=tool_selection_from_pb(message.tools),
         description=message.description,
+        agents=tuple(message.agents),
         revision=message.revision,
         labels=dict(message.labels),
         create_time_ns=time_from_pb(message.create_time) if message.HasField("create_time") else 0,

@@ -130,6 +130,7 @@ class ServerConfig(_Section):
     listen: str = "127.0.0.1:7443"
     grace_seconds: float = Field(default=10.0, ge=0, le=3600)
     max_active_runs: int = Field(default=2000, ge=1, le=1_000_000)
+    max_run_depth: int = Field(default=4, ge=0, le=100)
     heartbeat_seconds: float = Field(default=15.0, ge=1, le=600)
     reflection: bool = True
 
@@ -293,7 +294,10 @@ def _one_block(value: object) -> object:
 
 
 class AgentConfig(_Section):
-    """One agent. ``model`` is ``provider/model``; None is the first model of the first provider that names one."""
+    """One agent. ``model`` is ``provider/model``; None is the first model of the first provider that names one.
+
+    ``agents`` are those that it may call as tools.
+    """
 
     instructions: Annotated[tuple[str, ...], BeforeValidator(_one_block)] = ()
     model: str | None = None
@@ -301,6 +305,7 @@ class AgentConfig(_Section):
     tools: ToolSelectionConfig = Field(default_factory=ToolSelectionConfig)
     options: OptionsConfig = Field(default_factory=OptionsConfig)
     description: str = ""
+    agents: tuple[str, ...] = ()
 
     @field_validator("model")
     @classmethod
@@ -366,6 +371,15 @@ class Config(_Section):
     ceiling: CeilingSection = Field(default_factory=Policy)
     source: str = Field(default="built-in", exclude=True)
     """The file that was read, as messages name it. Not a key: ``load_config`` sets it."""
+
+    @model_validator(mode="after")
+    def _check_agents(self) -> Config:
+        for agent_id, agent in self.agents.items():
+            for other in agent.agents:
+                if other not in self.agents:
+                    known = ", ".join(self.agents)
+                    raise located(f"agents.{agent_id}.agents", f'there is no agent "{other}"; configured: {known}')
+        return self
 
     @model_validator(mode="after")
     def _check_models(self) -> Config:

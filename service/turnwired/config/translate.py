@@ -26,6 +26,7 @@ def agents_of(config: Config) -> dict[str, Agent]:
             policy=agent.policy,
             tools=ToolSelection(agent.tools.include, agent.tools.exclude),
             description=agent.description,
+            agents=agent.agents,
         )
         for agent_id, agent in config.agents.items()
     }

@@ -107,7 +107,8 @@ class Run:
 class Agent:
     """A named configuration. ``instructions`` are system blocks, kept apart for prompt caching.
 
-    ``revision`` counts changes from 1. Times are Unix nanoseconds, 0 for an agent of the configuration.
+    ``revision`` counts changes from 1. Times are Unix nanoseconds, 0 for an agent of the configuration. ``agents`` are
+    ids of those that it may call as tools.
     """
 
     agent_id: str
@@ -116,6 +117,7 @@ class Agent:
     policy: Policy = field(default_factory=Policy)
     tools: ToolSelection = field(default_factory=ToolSelection)
     description: str = ""
+    agents: tuple[str, ...] = ()
     revision: int = 1
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     create_time_ns: int = 0

@@ -110,9 +110,7 @@ class CallerSide:
         match event:
             case ApprovalRequested(approval):
                 expires = 0 if self._timeout is None else time_ns + int(self._timeout * 1e9)
-                asked = replace(
-                    approval, run_id=self._run.run_id, create_time_ns=time_ns, expire_time_ns=expires
-                )
+                asked = replace(approval, run_id=self._run.run_id, create_time_ns=time_ns, expire_time_ns=expires)
                 return ApprovalRequested(asked)
             case RunWaiting(approvals, calls):
                 keys = [*(item.approval_id for item in approvals), *(call.call_id for call in calls)]
@@ -215,4 +213,3 @@ def active_ns(events: Iterable[LoggedEvent], until_ns: int) -> int:
             case _:
                 pass
     return active if since is None else active + max(0, until_ns - since)
-

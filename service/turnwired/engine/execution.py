@@ -42,10 +42,11 @@ from turnwired.domain.generation import ResponseIdentified
 from turnwired.domain.message import ToolCall
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState
-from turnwired.domain.tool import ToolChoice
+from turnwired.domain.tool import ToolChoice, ToolSource
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
+from turnwired.engine.agent_tools import child_run_id
 from turnwired.engine.caller_side import FACING_CALLER, CallerSide, active_ns
 from turnwired.engine.completion import ask_hook
 from turnwired.engine.log import RunLog, now_ns, visibility_of
@@ -301,8 +302,10 @@ class Execution:
                 event = replace(event, span_id=span_id) if span_id else event
             case ToolCallExecuting():
                 call = self._checked.get(event.call_id)
-                name = call.tool.routed_name if call is not None and call.tool is not None else ""
-                span_id = telemetry.tool_started(event.call_id, name)
+                tool = call.tool if call is not None else None
+                if tool is not None and tool.source is ToolSource.AGENT:
+                    event = replace(event, child_run_id=child_run_id(self._run.run_id, event.call_id))
+                span_id = telemetry.tool_started(event.call_id, tool.routed_name if tool is not None else "")
                 event = replace(event, span_id=span_id) if span_id else event
             case RunFinished():
                 if event.message is not None:
@@ -491,7 +494,8 @@ class Execution:
             caller=prepared.spec.caller,
             session_id=self._run.session_id,
             attempt=effect.attempt,
-            timeout=prepared.bounds.tool_call_timeout,
+            # A run that an agent makes has a time limit of its own, and may wait for people.
+            timeout=None if checked.tool.source is ToolSource.AGENT else prepared.bounds.tool_call_timeout,
             headers=prepared.telemetry.headers_for_tool(call_id),
             on_progress=self._progress(call_id),
             on_late=lambda: self.feed(ToolResultLate(call_id)),

@@ -31,11 +31,13 @@ CompileOutput = Callable[[str], OutputCheck | str]
 class EngineConfig:
     """Limits of the whole process. ``default_agent`` runs when a request names none.
 
+    ``max_run_depth``: how many runs may stand above a run that is made on behalf of another.
     ``polling_tools``: routed names of tools that may be called again and again with the same arguments.
     """
 
     default_agent: str
     max_active_runs: int = 2000
+    max_run_depth: int = 4
     heartbeat_seconds: float = 15.0
     deployment_policy: Policy = field(default_factory=Policy)
     deployment_ref: str = ""

@@ -28,6 +28,7 @@ from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, OutputPolicy, Policy, PolicyLayer
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
+from turnwired.engine.agent_tools import AgentToolset, ChildRuns
 from turnwired.engine.agents import AgentBook
 from turnwired.engine.completion import require_completion
 from turnwired.engine.ports import Wiring
@@ -37,7 +38,7 @@ from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.providers.port import CallLimits, ModelLimits, ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunInfo
-from turnwired.tools.port import ToolView
+from turnwired.tools.port import Toolset, ToolView
 from turnwired.turn.setup import OutputCheck, TurnSetup
 
 logger = logging.getLogger(__name__)
@@ -71,8 +72,9 @@ class Resolved:
 class Preparer:
     """Resolves and prepares turns for one deployment."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: Wiring, children: ChildRuns) -> None:
         self._wiring = wiring
+        self._children = children
         self.agents = AgentBook(wiring.agents, wiring.store, wiring.config.default_agent)
         self._encoded = EncodedMessages()
         self._plain_policies: dict[tuple[str, int, ModelLimits], EffectivePolicy] = {}
@@ -149,16 +151,29 @@ class Preparer:
         require_supported(provider, request, spec, agent)
         return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check)
 
-    async def view(self, tools: ToolSelection, caller: Caller) -> ToolView:
-        """The tools that a run with this selection sees."""
-        return await self._wiring.registry.view(tools, caller)
+    async def view(self, agent: Agent, tools: ToolSelection, caller: Caller, depth: int = 0) -> ToolView:
+        """The tools that a run of the agent with this selection sees. ``depth``: how many runs stand above it."""
+        return await self._wiring.registry.view(tools, caller, self._own_sources(agent, depth))
+
+    def _own_sources(self, agent: Agent, depth: int) -> list[Toolset]:
+        """What one run has beside the tools of the deployment: the agents that it may call, unless it is too deep."""
+        if not agent.agents or depth >= self._wiring.config.max_run_depth:
+            return []
+        found = [(agent_id, self.agents.known(agent_id)) for agent_id in dict.fromkeys(agent.agents)]
+        known = [other for _, other in found if other is not None]
+        return [AgentToolset(known, [agent_id for agent_id, other in found if other is None], self._children)]
 
     async def prepare(
-        self, resolved: Resolved, run: Run, input_: Sequence[Message], parent_headers: Mapping[str, str]
+        self,
+        resolved: Resolved,
+        run: Run,
+        input_: Sequence[Message],
+        parent_headers: Mapping[str, str],
+        depth: int = 0,
     ) -> tuple[Prepared, TurnSetup]:
-        """Gather all that the run needs. Raises only cancellation."""
+        """Gather all that the run needs. ``depth``: how many runs stand above it. Raises only cancellation."""
         spec, agent = resolved.spec, resolved.agent
-        view, prompt, failure = await self._gather(resolved, run.run_id)
+        view, prompt, failure = await self._gather(resolved, run.run_id, depth)
         info = resolved.provider.info
         telemetry = self._wiring.telemetry.begin_run(
             RunInfo(
@@ -210,7 +225,7 @@ class Preparer:
 
     async def first_request(self, resolved: Resolved) -> ModelRequest:
         """The first model call that a run of this turn would make. Raises RequestError where none could be made."""
-        _, prompt, failure = await self._gather(resolved, "")
+        _, prompt, failure = await self._gather(resolved, "", 0)
         if failure is not None or prompt is None:
             assert failure is not None, "a prompt is missing only for a reason"
             if failure.reason is Reason.STORE_UNAVAILABLE:
@@ -225,14 +240,16 @@ class Preparer:
             limits=CallLimits(total=COUNT_SECONDS),
         )
 
-    async def _gather(self, resolved: Resolved, run_id: str) -> tuple[ToolView | None, Prompt | None, Failure | None]:
+    async def _gather(
+        self, resolved: Resolved, run_id: str, depth: int
+    ) -> tuple[ToolView | None, Prompt | None, Failure | None]:
         """The tools and the first request, as far as they came before a failure."""
         view: ToolView | None = None
         prompt: Prompt | None = None
         choice = resolved.tools.choice
         try:
             if choice.mode is not ToolChoiceMode.NONE:
-                view = await self._wiring.registry.view(resolved.tools, resolved.spec.caller)
+                view = await self.view(resolved.agent, resolved.tools, resolved.spec.caller, depth)
             tools = view.tools if view is not None else ()
             if choice.routed_name is not None and all(tool.ref.routed_name != choice.routed_name for tool in tools):
                 raise _no_tool(f"The run is to call the tool {choice.routed_name[:64]!r} first, and does not have it.")

@@ -16,7 +16,16 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
-from turnwired.domain.errors import Fenced, NotFound, StoreError, StoreUnavailable, Unavailable
+from turnwired.domain.errors import (
+    Conflict,
+    Fenced,
+    FieldViolation,
+    InvalidRequest,
+    NotFound,
+    StoreError,
+    StoreUnavailable,
+    Unavailable,
+)
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
@@ -25,7 +34,7 @@ from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Agent, Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
-from turnwired.engine.execution import Execution
+from turnwired.engine.execution import UNWIND_SECONDS, Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
 from turnwired.engine.hooks import Hooks
 from turnwired.engine.ids import new_message_ids, new_run_id
@@ -54,6 +63,11 @@ STREAM_CUT = Failure(
     "The stream that started the run was cut, and the run was to end with it (on_disconnect). "
     "Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
     retryable=True,
+)
+PARENT_ENDED = Failure(
+    FailurePhase.MODEL,
+    Reason.PARENT_ENDED,
+    "The run on whose behalf this one was made has ended or given it up.",
 )
 BROKEN = Failure(
     FailurePhase.SETTLEMENT,
@@ -103,12 +117,16 @@ Stop = CancelRequested | DeadlineReached
 
 @dataclass(slots=True)
 class _Live:
-    """A run of this process from its acceptance to its end. ``execution`` is None while it is being prepared."""
+    """A run of this process from its acceptance to its end. ``execution`` is None while it is being prepared.
+
+    ``depth``: how many runs stand above it, each made on behalf of the one above.
+    """
 
     run: Run
     log: RunLog
     caller: Caller
     done: asyncio.Event
+    depth: int = 0
     execution: Execution | None = None
     stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
 
@@ -119,12 +137,13 @@ class Engine:
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
         self._store = wiring.store
-        self._preparer = Preparer(wiring)
+        self._preparer = Preparer(wiring, self)
         self.agents = self._preparer.agents
         self.sessions = Sessions(wiring.store, self)
         self.hooks = Hooks(wiring.hooks, wiring.store, self)
         self._hook_names = tuple(hook.name for hook in wiring.hooks)
         self._live: dict[str, _Live] = {}
+        self._children: dict[str, set[str]] = {}
         self._followers: set[Follower] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._stopping = False
@@ -156,8 +175,13 @@ class Engine:
 
     # --- starting and stopping ------------------------------------------------------------------------------------
 
-    async def start_turn(self, spec: TurnSpec, parent_headers: Mapping[str, str] | None = None) -> Accepted:
-        """Accept a turn durably and start its run. Raises RequestError or StoreError; then nothing was started."""
+    async def start_turn(
+        self, spec: TurnSpec, parent_headers: Mapping[str, str] | None = None, run_id: str | None = None
+    ) -> Accepted:
+        """Accept a turn durably and start its run. Raises RequestError or StoreError; then nothing was started.
+
+        ``run_id``: of a run that an agent makes of a tool call; others get a new one.
+        """
         if self._stopping or self._tasks is None:
             raise Unavailable(
                 Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0
@@ -168,8 +192,9 @@ class Engine:
                 f"{len(self._live)} runs are active, which is the most this server takes; try again.",
                 1.0,
             )
+        depth = await self._depth_of(spec)
         resolved = self._preparer.resolve(spec)
-        run_id = new_run_id()
+        run_id = run_id or new_run_id()
         now = now_ns()
         input_ = tuple(
             # Not ``replace``, which costs four times as much: there may be thousands.
@@ -188,8 +213,10 @@ class Engine:
             start_time_ns=now,  # nothing queues yet
             agent_revision=resolved.agent.revision,
         )
-        live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event())
+        live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event(), depth)
         self._live[run_id] = live  # before the wait: counts against the bound, and a repeat finds it
+        if spec.parent_run_id is not None:
+            self._children.setdefault(spec.parent_run_id, set()).add(run_id)
         accepted: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
         self._tasks.start_soon(self._own, live, resolved, input_, dict(parent_headers or {}), accepted)
         return await accepted
@@ -228,8 +255,46 @@ class Engine:
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
     def _forget(self, live: _Live) -> None:
+        run_id, parent = live.run.run_id, live.run.parent_run_id
         live.done.set()
-        self._live.pop(live.run.run_id, None)
+        self._live.pop(run_id, None)
+        if parent is not None and (siblings := self._children.get(parent)) is not None:
+            siblings.discard(run_id)
+            if not siblings:
+                del self._children[parent]
+        for child in self._children.pop(run_id, ()):
+            self.cancel_if_live(child, PARENT_ENDED)
+
+    async def _depth_of(self, spec: TurnSpec) -> int:
+        """How many runs stand above the run. Raises NotFound, Conflict for a parent that ended, InvalidRequest."""
+        parent_run_id = spec.parent_run_id
+        if parent_run_id is None:
+            return 0
+        parent = self._live.get(parent_run_id)
+        if parent is None or parent.caller.tenant != spec.caller.tenant:
+            await self._stored(spec.caller, parent_run_id)
+            words = "The run on whose behalf this one is asked for has ended."
+            raise Conflict(Reason.RUN_SETTLED, words, {"run_id": parent_run_id})
+        most = self._wiring.config.max_run_depth
+        if parent.depth >= most:
+            problem = f"has {parent.depth} runs above it already, the most that server.max_run_depth allows"
+            raise InvalidRequest([FieldViolation("turn.parent_run_id", problem)])
+        return parent.depth + 1
+
+    async def run_child(self, spec: TurnSpec, run_id: str, headers: Mapping[str, str]) -> Run:
+        """Run a turn on behalf of another run, under this id, to its end. Cancelled, the run is stopped first.
+
+        Raises RequestError or StoreError when it cannot be started.
+        """
+        await self.start_turn(spec, headers, run_id)
+        try:
+            await self.until_ended(run_id)
+        except asyncio.CancelledError:
+            self.cancel_if_live(run_id, PARENT_ENDED)
+            with anyio.move_on_after(UNWIND_SECONDS, shield=True):
+                await self.until_ended(run_id)
+            raise
+        return await self.get_run(spec.caller, run_id)
 
     def _new_run(self, resolved: Resolved, run: Run, input_: Sequence[Message]) -> NewRun:
         spec = resolved.spec
@@ -257,7 +322,7 @@ class Engine:
     ) -> None:
         fault: Failure | None = None
         try:
-            prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers)
+            prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers, live.depth)
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
             if live.stopped is not None:
                 execution.feed(live.stopped)
@@ -396,7 +461,8 @@ class Engine:
 
     async def list_tools(self, caller: Caller, agent_id: str, asked: ToolSelection) -> ToolView:
         """The tools that a run of this agent would see. Raises NotFound."""
-        return await self._preparer.view(selection(self._preparer.agent(agent_id), asked), caller)
+        agent = self._preparer.agent(agent_id)
+        return await self._preparer.view(agent, selection(agent, asked), caller)
 
     def check_agent(self, agent: Agent) -> None:
         """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""

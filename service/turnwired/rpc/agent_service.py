@@ -16,6 +16,7 @@ from turnwired.rpc.handlers import Behaviours
 from turnwired.rpc.turn_service import ANYBODY
 
 MAX_INSTRUCTIONS = 64
+MAX_AGENTS = 64
 MAX_TEXT = 1 << 20
 """Characters of all instructions and the description together."""
 _OUTPUT_ONLY = ("agent_id", "revision", "etag", "create_time", "update_time")
@@ -115,6 +116,10 @@ def _checked(message: agent_service_pb2.Agent) -> Agent:
     if len(message.instructions) > MAX_INSTRUCTIONS or text > MAX_TEXT:
         words = f"at most {MAX_INSTRUCTIONS} blocks, and {MAX_TEXT} characters with the description"
         problems.add("agent.instructions", words)
+    if len(message.agents) > MAX_AGENTS:
+        problems.add("agent.agents", f"has {len(message.agents)} entries; at most {MAX_AGENTS} are allowed")
+    for index, agent_id in enumerate(message.agents):
+        problems.check_id(f"agent.agents[{index}]", agent_id)
     read.check_labels(dict(message.labels), "agent.labels", problems)
     problems.raise_if_any()
     read.policy(message.policy, "agent.policy")

@@ -130,8 +130,6 @@ def digest_of(turn: turn_service_pb2.TurnSpec) -> bytes:
 def _refuse_what_is_not_built(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
     if turn.attachments:
         problems.refuse("turn.attachments", "are")
-    if turn.HasField("parent_run_id"):
-        problems.refuse("turn.parent_run_id")
     if turn.on_busy not in turn_service_pb2.OnBusy.values():
         problems.add("turn.on_busy", f"has the unknown value {turn.on_busy}")
     elif turn.on_busy not in (turn_service_pb2.ON_BUSY_UNSPECIFIED, turn_service_pb2.ON_BUSY_REJECT):
@@ -154,6 +152,8 @@ def _check_ids(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
         problems.check_id("turn.agent_id", turn.agent_id)
     if turn.HasField("session_id"):
         problems.check_id("turn.session_id", turn.session_id)
+    if turn.HasField("parent_run_id"):
+        problems.check_id("turn.parent_run_id", turn.parent_run_id)
 
 
 def check_labels(labels: Mapping[str, str], path: str, problems: Problems) -> None:

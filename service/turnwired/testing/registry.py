@@ -12,8 +12,9 @@ from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import ClientTool, Tool, ToolAnnotations, ToolCollision, ToolRef, ToolSelection, ToolSource
-from turnwired.tools.client import client_tool_problems, client_tools
-from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, ToolView
+from turnwired.tools.client import client_tool_problems, client_toolsets
+from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
+from turnwired.tools.registry import joined
 from turnwired.tools.result import settle_output
 
 Function = Callable[[ToolInvocation], Awaitable[str]]
@@ -39,10 +40,10 @@ class MemoryRegistry:
     async def aclose(self) -> None:
         """Nothing to stop."""
 
-    async def view(self, selection: ToolSelection, caller: Caller) -> ToolView:
-        """All functions, whatever the selection says, and the caller's own tools."""
-        own = client_tools(selection.client_tools, tuple(self.functions))
-        return _WithOwn(self, tuple(tool for tool, _ in own.values())) if own else self
+    async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
+        """All functions, whatever the selection says, ``more``, and the caller's own tools."""
+        beside = (*more, *client_toolsets(selection.client_tools))
+        return await joined(self, beside, selection) if beside else self
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
         """What is wrong with a caller's own tools."""
@@ -81,38 +82,6 @@ class MemoryRegistry:
     def settle(self, call_id: str, output: ToolOutput, max_result_bytes: int | None) -> ToolResult:
         """As the real registry does."""
         return settle_output(call_id, output, max_result_bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class _WithOwn:
-    """The registry's functions with the caller's own tools behind them."""
-
-    registry: MemoryRegistry
-    own: tuple[Tool, ...]
-
-    @property
-    def tools(self) -> Sequence[Tool]:
-        return [*self.registry.tools, *self.own]
-
-    @property
-    def failures(self) -> Sequence[Failure]:
-        return self.registry.failures
-
-    @property
-    def collisions(self) -> Sequence[ToolCollision]:
-        return self.registry.collisions
-
-    def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
-        for tool in self.own:
-            if tool.ref.routed_name == routed_name:
-                return _checked(tool.ref, arguments_json, tool.annotations)
-        return self.registry.check(routed_name, arguments_json, validation)
-
-    async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
-        return await self.registry.execute(routed_name, invocation, max_result_bytes)
-
-    def settle(self, call_id: str, output: ToolOutput, max_result_bytes: int | None) -> ToolResult:
-        return self.registry.settle(call_id, output, max_result_bytes)
 
 
 def _checked(ref: ToolRef, arguments_json: str, hints: ToolAnnotations) -> CheckedCall:

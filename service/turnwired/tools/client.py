@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from turnwired.domain.errors import FieldViolation, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.tool import ClientTool, Tool, ToolRef, ToolSource
-from turnwired.tools.schema import CompiledSchema, compile_schema
+from turnwired.tools.port import ToolInvocation, ToolOutput, Toolset
+from turnwired.tools.schema import compile_schema
 
 MOST_CLIENT_TOOLS: Final = 128
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -36,26 +38,39 @@ def client_tool_problems(tools: Sequence[ClientTool]) -> list[FieldViolation]:
     return found
 
 
-def client_tools(tools: Sequence[ClientTool], taken: Sequence[str]) -> dict[str, tuple[Tool, CompiledSchema]]:
-    """The tools by routed name, as models see them. ``taken`` are names that the run has already.
+def client_toolsets(tools: Sequence[ClientTool]) -> tuple[Toolset, ...]:
+    """The caller's own tools as a source of one run; none where there are none."""
+    return (_ClientToolset(tuple(tools)),) if tools else ()
 
-    Raises ToolError: TOOL_NAME_COLLISION for a taken name, TOOL_ARGUMENTS_INVALID for a schema that cannot be used.
-    """
-    made: dict[str, tuple[Tool, CompiledSchema]] = {}
-    for tool in tools:
-        if tool.name in taken or tool.name in made:
-            words = (
-                f"The client tool {tool.name!r} has the name of a tool that the run has already: give it another name, "
-                "or exclude the other."
+
+@dataclass(frozen=True, slots=True)
+class _ClientToolset:
+    """Tools that are listed here and executed by the caller: the turn machine hands their calls out."""
+
+    own: tuple[ClientTool, ...]
+    set_id: str = "client"
+    failure: Failure | None = field(default=None, init=False)
+    left_out: Sequence[Failure] = field(default=(), init=False)
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    async def tools(self) -> Sequence[Tool]:
+        """As the request says."""
+        return [
+            Tool(
+                ToolRef(tool.name, tool.name, ToolSource.CLIENT),
+                tool.description,
+                tool.input_schema_json,
+                annotations=tool.annotations,
             )
-            raise ToolError(Failure(FailurePhase.ROUTING, Reason.TOOL_NAME_COLLISION, words, origin=tool.name))
-        schema = compile_schema(tool.input_schema_json)
-        if isinstance(schema, str):
-            words = f"The client tool {tool.name!r} cannot be used: {schema}."
-            raise ToolError(Failure(FailurePhase.ROUTING, Reason.TOOL_ARGUMENTS_INVALID, words, origin=tool.name))
-        ref = ToolRef(tool.name, tool.name, ToolSource.CLIENT)
-        made[tool.name] = (
-            Tool(ref, tool.description, schema.offered_json, annotations=tool.annotations),
-            schema,
-        )
-    return made
+            for tool in self.own
+        ]
+
+    async def call(self, invocation: ToolInvocation) -> ToolOutput:
+        """Never the service's to do: says so to whoever tries."""
+        words = f"{invocation.native_name} is executed by the caller of the run, not here"
+        raise ToolError(Failure(FailurePhase.TOOL, Reason.TOOL_NOT_EXECUTED, words, origin=invocation.native_name))
+
+    async def aclose(self) -> None:
+        """Nothing to stop."""

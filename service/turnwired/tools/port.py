@@ -142,12 +142,14 @@ class ToolRegistry(Protocol):
         """Start all sources, side by side."""
         ...
 
-    async def view(self, selection: ToolSelection, caller: Caller) -> ToolView:
+    async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
         """The tools that a run of this caller sees, its own (``client_tools``) last. Waits for discovery, bounded;
         broken sources are left out.
 
-        Raises ToolError when a source that the configuration calls required cannot be used, and TOOL_NAME_COLLISION
-        when the caller's tool has the name of another.
+        ``more`` are sources of this run alone, such as agents: under their native names, behind the others, whatever
+        the selection includes; the registry neither starts nor closes them. Raises ToolError when a source that the
+        configuration calls required cannot be used, and TOOL_NAME_COLLISION when a name of ``more`` or of the caller's
+        tools is taken.
         """
         ...
 

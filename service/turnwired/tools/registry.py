@@ -16,12 +16,20 @@ from turnwired.domain.errors import FieldViolation, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import ClientTool, CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection
-from turnwired.tools.client import client_tool_problems, client_tools
+from turnwired.domain.tool import (
+    ClientTool,
+    CollisionResolution,
+    Tool,
+    ToolCollision,
+    ToolRef,
+    ToolSelection,
+    ToolSource,
+)
+from turnwired.tools.client import client_tool_problems, client_toolsets
 from turnwired.tools.naming import pattern_of, routed_name
-from turnwired.tools.port import Toolset
+from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.schema import compile_schema
-from turnwired.tools.view import Entry, View
+from turnwired.tools.view import Entry, Joined, View
 
 _LOG = logging.getLogger(__name__)
 _MAX_CACHED_VIEWS: Final = 64
@@ -84,8 +92,18 @@ class Registry:
             for source in self.sources:
                 group.start_soon(source.toolset.start)
 
-    async def view(self, selection: ToolSelection, caller: Caller) -> View:  # noqa: ARG002  callers have no roles yet
-        """The tools of a run, fixed from here on. Raises ToolError when a required source cannot be used."""
+    async def view(
+        self,
+        selection: ToolSelection,
+        caller: Caller,  # noqa: ARG002  callers have no roles yet
+        more: Sequence[Toolset] = (),
+    ) -> ToolView:
+        """The tools of a run, fixed from here on. Raises ToolError as its port says."""
+        view = await self._view(selection)
+        beside = (*more, *client_toolsets(selection.client_tools))
+        return await joined(view, beside, selection) if beside else view
+
+    async def _view(self, selection: ToolSelection) -> View:
         snapshots = await self._snapshots()
         for source, snapshot in zip(self.sources, snapshots, strict=True):
             if source.required and not snapshot.usable:
@@ -99,10 +117,6 @@ class Registry:
             if len(catalog.views) >= _MAX_CACHED_VIEWS:
                 catalog.views.pop(next(iter(catalog.views)))
             view = catalog.views[key] = _select(catalog, selection)
-        if selection.client_tools:
-            own = client_tools(selection.client_tools, tuple(view.entries))
-            entries = {name: Entry(None, tool, schema) for name, (tool, schema) in own.items()}
-            return View({**view.entries, **entries}, view.failures, view.collisions)
         return view
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
@@ -164,6 +178,39 @@ class Registry:
             )
             for source, snapshot in zip(self.sources, found, strict=True)
         )
+
+
+async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelection) -> ToolView:
+    """The view with the tools of ``more`` behind it, under their native names. Raises TOOL_NAME_COLLISION.
+
+    They are there because the run names them: of the selection only what leaves out or narrows counts, and what the
+    caller brings itself it has not narrowed away.
+    """
+    exclude, narrow = pattern_of(selection.exclude), pattern_of(selection.narrow)
+    taken = {tool.ref.routed_name for tool in view.tools}
+    entries: dict[str, Entry] = {}
+    failures: list[Failure] = []
+    for toolset in more:
+        failures += toolset.left_out
+        for tool in await toolset.tools():
+            entry = _entry(Source(toolset), tool)
+            if isinstance(entry, Failure):
+                failures.append(entry)
+                continue
+            routed = entry.tool.ref.routed_name
+            named = (not selection.narrow or narrow.fullmatch(routed)) and not exclude.fullmatch(routed)
+            if not named and tool.ref.source is not ToolSource.CLIENT:  # the caller's own are beside the selection
+                continue
+            if routed in taken:
+                raise ToolError(_taken(toolset, routed))
+            taken.add(routed)
+            entries[routed] = entry
+    return Joined(view, View(entries, tuple(failures)))
+
+
+def _taken(toolset: Toolset, routed: str) -> Failure:
+    words = f"The name {routed!r} of a tool of {toolset.set_id!r} is taken by another tool of this run. Rename one."
+    return Failure(FailurePhase.ROUTING, Reason.TOOL_NAME_COLLISION, words, origin=toolset.set_id)
 
 
 def _same(old: tuple[_Snapshot, ...], new: tuple[_Snapshot, ...]) -> bool:

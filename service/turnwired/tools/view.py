@@ -16,7 +16,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
-from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, Toolset
+from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
 from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
 from turnwired.tools.schema import CompiledSchema, parse_arguments
@@ -38,9 +38,9 @@ _NOT_EXECUTED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tool under its routed name, the source that runs it (None: the caller does), and its schema."""
+    """A tool under its routed name, the source that runs it, and its schema."""
 
-    toolset: Toolset | None
+    toolset: Toolset
     tool: Tool
     schema: CompiledSchema
 
@@ -93,11 +93,6 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return settle_failure(call_id, ToolResultStatus.NOT_EXECUTED, self._unknown(routed_name))
-        if entry.toolset is None:
-            words = f"{routed_name} is executed by the caller of the run, not here"
-            return settle_failure(
-                call_id, ToolResultStatus.NOT_EXECUTED, _failure(Reason.TOOL_NOT_EXECUTED, routed_name, words)
-            )
         native = entry.tool.ref.native_name
         if invocation.native_name != native:
             invocation = replace(invocation, native_name=native)
@@ -133,6 +128,43 @@ class View:
         names = difflib.get_close_matches(routed_name, known, n=3, cutoff=0.5) or known[:_MAX_NAMES_TOLD]
         told = f" Did you mean: {', '.join(names)}?" if names else " No tools are available."
         return _failure(Reason.TOOL_NOT_FOUND, routed_name[:100], f"There is no tool with this name.{told}")
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A ``ToolView`` of two: what a deployment has, and behind it what this run has besides. No name is in both."""
+
+    base: ToolView
+    more: View
+    tools: Sequence[Tool] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", (*self.base.tools, *self.more.tools))
+
+    @property
+    def failures(self) -> Sequence[Failure]:
+        """Of both."""
+        return (*self.base.failures, *self.more.failures)
+
+    @property
+    def collisions(self) -> Sequence[ToolCollision]:
+        """Of the deployment: a run's own names collide with nothing."""
+        return self.base.collisions
+
+    def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
+        """As the view that has the tool."""
+        return self._of(routed_name).check(routed_name, arguments_json, validation)
+
+    async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
+        """As the view that has the tool."""
+        return await self._of(routed_name).execute(routed_name, invocation, max_result_bytes)
+
+    def settle(self, call_id: str, output: ToolOutput, max_result_bytes: int | None) -> ToolResult:
+        """As every view does."""
+        return self.more.settle(call_id, output, max_result_bytes)
+
+    def _of(self, routed_name: str) -> ToolView:
+        return self.more if routed_name in self.more.entries else self.base
 
 
 def _being_cancelled() -> bool:

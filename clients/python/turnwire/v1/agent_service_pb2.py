@@ -29,7 +29,7 @@ from turnwire.v1 import policy_pb2 as turnwire_dot_v1_dot_policy__pb2
 from turnwire.v1 import tool_pb2 as turnwire_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fturnwire/v1/agent_service.proto\x12\x0bturnwire.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17turnwire/v1/model.proto\x1a\x18turnwire/v1/policy.proto\x1a\x16turnwire/v1/tool.proto\"\xb1\x03\n\x05\x41gent\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x14\n\x0cinstructions\x18\x03 \x03(\t\x12*\n\x05model\x18\x04 \x01(\x0b\x32\x1b.turnwire.v1.ModelSelection\x12#\n\x06policy\x18\x05 \x01(\x0b\x32\x13.turnwire.v1.Policy\x12)\n\x05tools\x18\x06 \x01(\x0b\x32\x1a.turnwire.v1.ToolSelection\x12.\n\x06labels\x18\x07 \x03(\x0b\x32\x1e.turnwire.v1.Agent.LabelsEntry\x12\x10\n\x08revision\x18\x08 \x01(\x03\x12\x0c\n\x04\x65tag\x18\t \x01(\t\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06run_as\x18\x0c \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"|\n\x0fPutAgentRequest\x12!\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x12.turnwire.v1.Agent\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\"5\n\x10PutAgentResponse\x12!\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x12.turnwire.v1.Agent\"G\n\x0fGetAgentRequest\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x15\n\x08revision\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_revision\"5\n\x10GetAgentResponse\x12!\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x12.turnwire.v1.Agent\":\n\x11ListAgentsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"Q\n\x12ListAgentsResponse\x12\"\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x12.turnwire.v1.Agent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xfe\x01\n\x0c\x41gentService\x12L\n\x08PutAgent\x12\x1c.turnwire.v1.PutAgentRequest\x1a\x1d.turnwire.v1.PutAgentResponse\"\x03\x90\x02\x02\x12L\n\x08GetAgent\x12\x1c.turnwire.v1.GetAgentRequest\x1a\x1d.turnwire.v1.GetAgentResponse\"\x03\x90\x02\x01\x12R\n\nListAgents\x12\x1e.turnwire.v1.ListAgentsRequest\x1a\x1f.turnwire.v1.ListAgentsResponse\"\x03\x90\x02\x01\x42\\\n\x0f\x64\x65v.turnwire.v1B\x11\x41gentServiceProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\x0bTurnwire.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fturnwire/v1/agent_service.proto\x12\x0bturnwire.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17turnwire/v1/model.proto\x1a\x18turnwire/v1/policy.proto\x1a\x16turnwire/v1/tool.proto\"\xc1\x03\n\x05\x41gent\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x14\n\x0cinstructions\x18\x03 \x03(\t\x12*\n\x05model\x18\x04 \x01(\x0b\x32\x1b.turnwire.v1.ModelSelection\x12#\n\x06policy\x18\x05 \x01(\x0b\x32\x13.turnwire.v1.Policy\x12)\n\x05tools\x18\x06 \x01(\x0b\x32\x1a.turnwire.v1.ToolSelection\x12.\n\x06labels\x18\x07 \x03(\x0b\x32\x1e.turnwire.v1.Agent.LabelsEntry\x12\x10\n\x08revision\x18\x08 \x01(\x03\x12\x0c\n\x04\x65tag\x18\t \x01(\t\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06run_as\x18\x0c \x01(\t\x12\x0e\n\x06\x61gents\x18\r \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"|\n\x0fPutAgentRequest\x12!\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x12.turnwire.v1.Agent\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\"5\n\x10PutAgentResponse\x12!\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x12.turnwire.v1.Agent\"G\n\x0fGetAgentRequest\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x15\n\x08revision\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_revision\"5\n\x10GetAgentResponse\x12!\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x12.turnwire.v1.Agent\":\n\x11ListAgentsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"Q\n\x12ListAgentsResponse\x12\"\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x12.turnwire.v1.Agent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xfe\x01\n\x0c\x41gentService\x12L\n\x08PutAgent\x12\x1c.turnwire.v1.PutAgentRequest\x1a\x1d.turnwire.v1.PutAgentResponse\"\x03\x90\x02\x02\x12L\n\x08GetAgent\x12\x1c.turnwire.v1.GetAgentRequest\x1a\x1d.turnwire.v1.GetAgentResponse\"\x03\x90\x02\x01\x12R\n\nListAgents\x12\x1e.turnwire.v1.ListAgentsRequest\x1a\x1f.turnwire.v1.ListAgentsResponse\"\x03\x90\x02\x01\x42\\\n\x0f\x64\x65v.turnwire.v1B\x11\x41gentServiceProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\x0bTurnwire.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,21 +46,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AGENTSERVICE'].methods_by_name['ListAgents']._loaded_options = None
   _globals['_AGENTSERVICE'].methods_by_name['ListAgents']._serialized_options = b'\220\002\001'
   _globals['_AGENT']._serialized_start=191
-  _globals['_AGENT']._serialized_end=624
-  _globals['_AGENT_LABELSENTRY']._serialized_start=579
-  _globals['_AGENT_LABELSENTRY']._serialized_end=624
-  _globals['_PUTAGENTREQUEST']._serialized_start=626
-  _globals['_PUTAGENTREQUEST']._serialized_end=750
-  _globals['_PUTAGENTRESPONSE']._serialized_start=752
-  _globals['_PUTAGENTRESPONSE']._serialized_end=805
-  _globals['_GETAGENTREQUEST']._serialized_start=807
-  _globals['_GETAGENTREQUEST']._serialized_end=878
-  _globals['_GETAGENTRESPONSE']._serialized_start=880
-  _globals['_GETAGENTRESPONSE']._serialized_end=933
-  _globals['_LISTAGENTSREQUEST']._serialized_start=935
-  _globals['_LISTAGENTSREQUEST']._serialized_end=993
-  _globals['_LISTAGENTSRESPONSE']._serialized_start=995
-  _globals['_LISTAGENTSRESPONSE']._serialized_end=1076
-  _globals['_AGENTSERVICE']._serialized_start=1079
-  _globals['_AGENTSERVICE']._serialized_end=1333
+  _globals['_AGENT']._serialized_end=640
+  _globals['_AGENT_LABELSENTRY']._serialized_start=595
+  _globals['_AGENT_LABELSENTRY']._serialized_end=640
+  _globals['_PUTAGENTREQUEST']._serialized_start=642
+  _globals['_PUTAGENTREQUEST']._serialized_end=766
+  _globals['_PUTAGENTRESPONSE']._serialized_start=768
+  _globals['_PUTAGENTRESPONSE']._serialized_end=821
+  _globals['_GETAGENTREQUEST']._serialized_start=823
+  _globals['_GETAGENTREQUEST']._serialized_end=894
+  _globals['_GETAGENTRESPONSE']._serialized_start=896
+  _globals['_GETAGENTRESPONSE']._serialized_end=949
+  _globals['_LISTAGENTSREQUEST']._serialized_start=951
+  _globals['_LISTAGENTSREQUEST']._serialized_end=1009
+  _globals['_LISTAGENTSRESPONSE']._serialized_start=1011
+  _globals['_LISTAGENTSRESPONSE']._serialized_end=1092
+  _globals['_AGENTSERVICE']._serialized_start=1095
+  _globals['_AGENTSERVICE']._serialized_end=1349
 # @@protoc_insertion_point(module_scope)

@@ -61,6 +61,7 @@ class Agent(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
     RUN_AS_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """Identifies the agent."""
     description: _builtins.str
@@ -99,6 +100,13 @@ class Agent(_message.Message):
     def update_time(self) -> _timestamp_pb2.Timestamp:
         """When it last changed. Output only."""
 
+    @_builtins.property
+    def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Agents that it may call as tools, by agent_id. The model sees each under
+        the name `agent__{agent_id}`, with the agent's description. A call is a run
+        of that agent, with the permissions that both agents have.
+        """
+
     def __init__(
         self,
         *,
@@ -114,10 +122,11 @@ class Agent(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
         run_as: _builtins.str = ...,
+        agents: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "model", b"model", "policy", b"policy", "tools", b"tools", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "create_time", b"create_time", "description", b"description", "etag", b"etag", "instructions", b"instructions", "labels", b"labels", "model", b"model", "policy", b"policy", "revision", b"revision", "run_as", b"run_as", "tools", b"tools", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "agents", b"agents", "create_time", b"create_time", "description", b"description", "etag", b"etag", "instructions", b"instructions", "labels", b"labels", "model", b"model", "policy", b"policy", "revision", b"revision", "run_as", b"run_as", "tools", b"tools", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
