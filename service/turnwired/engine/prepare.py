@@ -25,7 +25,16 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Notice
-from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, OutputPolicy, Policy, PolicyLayer
+from turnwired.domain.policy import (
+    NO_POLICY,
+    ContextPolicy,
+    EffectivePolicy,
+    OutputPolicy,
+    PermissionAction,
+    PermissionRule,
+    Policy,
+    PolicyLayer,
+)
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.agent_tools import AgentToolset, ChildRuns
@@ -36,6 +45,7 @@ from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import base_request, output_check, require_supported, selected
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
+from turnwired.policy.permissions import DOOM_LOOP, Permissions
 from turnwired.providers.port import CallLimits, ModelLimits, ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunInfo
 from turnwired.tools.port import Toolset, ToolView
@@ -47,6 +57,8 @@ logger = logging.getLogger(__name__)
 COUNT_SECONDS = 10.0
 """How long a provider's token counter may take."""
 MOST_PLAIN_POLICIES = 1000
+UNATTENDED = Permissions((PermissionRule(DOOM_LOOP, "*", PermissionAction.DENY),))
+"""The permissions of every run, as long as nobody can be asked."""
 MOST_NOTICES = 20
 """Tools and sources left out that a run names in its log; ListTools names all."""
 
@@ -209,6 +221,7 @@ class Preparer:
             price=await self._wiring.price_of(resolved.model),
             check_output=resolved.check_output,
             polling_tools=self._wiring.config.polling_tools,
+            permissions=UNATTENDED,
         )
         prepared = Prepared(
             spec=replace(spec, tools=resolved.tools),

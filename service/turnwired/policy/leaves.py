@@ -286,7 +286,12 @@ LEAVES: tuple[Leaf, ...] = (
     _later("approval.auto_approve", LeafKind.BOOL, "Run without asking where a rule says ASK.", False),
     _later("approval.allow_destructive", LeafKind.BOOL, "Let destructive tools be called at all.", True),
     _enum("approval.read_only_action", "For read-only tools that no rule matches.", _ALLOW, enforced=False),
-    _enum("approval.destructive_action", "For destructive tools that no rule matches.", _ALLOW, enforced=False),
+    _enum(
+        "approval.destructive_action",
+        "For destructive tools that no rule matches.",
+        PermissionAction.ASK,
+        enforced=False,
+    ),
     _enum("approval.default_action", "For all other tools that no rule matches.", _ALLOW, enforced=False),
     _enum(
         "approval.wait_expiry",

@@ -53,7 +53,7 @@ def unread(result: ToolResult) -> bool:
     A tool that ran out of its time, was interrupted or lost may have taken effect: that has to be known later on.
     """
     if result.status is ToolResultStatus.ERROR:
-        return result.failure is None or result.failure.reason is not Reason.TOOL_TIMEOUT
+        return result.failure is None or result.failure.reason not in {Reason.TOOL_TIMEOUT, Reason.WAIT_EXPIRED}
     return result.status in {ToolResultStatus.NOT_EXECUTED, ToolResultStatus.DENIED}
 
 

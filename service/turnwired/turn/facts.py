@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from turnwired.domain.approval import ApprovalDecision
+from turnwired.domain.approval import ApprovalDecision, PermissionRequest
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message, ToolResult
@@ -98,6 +98,8 @@ class ToolResolved:
     """What was changed in the arguments before they matched the schema, one sentence each, without values."""
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
     """What the tool says of itself; where no rule matches, it decides who is asked."""
+    asks_for: PermissionRequest | None = None
+    """What the call asks for in the tool's own words; None: to call the tool, by its routed name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,9 @@ class DriverFailed:
 
     failure: Failure
 
+
+ToolFact = ToolResolved | ToolProgress | ToolFinished | ApprovalAnswered | CallerResult | WaitExpired
+"""Facts about calls of the answer that was given last."""
 
 Fact = (
     Begin

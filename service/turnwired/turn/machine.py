@@ -7,20 +7,24 @@ numbers of the policy, never a provider, a tool source, a store or the driver th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from turnwired.domain.approval import Approval
 from turnwired.domain.event import (
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
     RunFinished,
+    RunWaiting,
 )
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
-from turnwired.domain.message import Part
+from turnwired.domain.message import Message, Part, ToolCall
 from turnwired.domain.model import CheckedOutput, IterationKind
 from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
-from turnwired.domain.policy import ToolErrorMode
+from turnwired.domain.policy import ToolErrorMode, ToolExecutionMode, WaitExpiryMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
 from turnwired.turn import completion, ending, retry, structured
@@ -47,6 +51,7 @@ from turnwired.turn.facts import (
     ModelProduced,
     PreparationFailed,
     RetryDue,
+    ToolFact,
     ToolFinished,
     ToolProgress,
     ToolResolved,
@@ -60,6 +65,7 @@ from turnwired.turn.out import NOTHING, Out
 from turnwired.turn.pieces import Call
 from turnwired.turn.setup import OutputCheck, TurnSetup
 from turnwired.turn.state import ACCEPTED, TurnState
+from turnwired.turn.waiting import Waiting, call_of
 
 
 class TurnMachine:
@@ -84,7 +90,8 @@ class TurnMachine:
         self._ledger = Ledger(setup.price)
         self._calls_settled = 0
         self._calls_completed = 0
-        self._admission = Admission(setup.bounds, setup.polling_tools)
+        self._waiting = Waiting(setup.run_id, setup.permissions, self._ids)
+        self._admission = Admission(setup.bounds, setup.polling_tools, self._waiting.loop_action)
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
         self._limit_reported = self._renewed = False
         self._late = LateResults()
@@ -96,6 +103,28 @@ class TurnMachine:
     def executing(self) -> tuple[str, ...]:
         """Ids of the tool calls that run now."""
         return self._batch.executing if self._batch is not None else ()
+
+    @property
+    def pending_approvals(self) -> Mapping[str, Approval]:
+        """Questions without an answer, by id. Read only, as is all below; times are the driver's to put in."""
+        return self._waiting.approvals
+
+    @property
+    def pending_calls(self) -> Mapping[str, ToolCall]:
+        """Calls that the caller executes now, by id."""
+        return {call.call_id: call_of(call) for call in self._batch.with_caller} if self._batch is not None else {}
+
+    @property
+    def waiting(self) -> RunWaiting | None:
+        """What the run waits for when nothing of it can go on without the caller; None: it goes on."""
+        return self._waiting.now(self._batch)
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether there will be another iteration that can read what the caller adds now."""
+        stuck = self._batch is not None and self._batch.over_bound
+        lasts = InputGiven in ACCEPTED[self.state] and self._kind is IterationKind.STEP
+        return lasts and not stuck and self.iteration < self.setup.bounds.max_steps
 
     def feed(self, fact: Fact) -> Step:
         """Take one fact and say what follows from it: events first, in order, then effects, in order.
@@ -123,20 +152,17 @@ class TurnMachine:
                 return self._is_current(fact.iteration, fact.attempt) and self._model_fact(fact, out)
             case RetryDue(iteration, attempt):
                 return self._retry_due(iteration, attempt, out)
-            case ToolResolved() | ToolProgress() | ToolFinished():
+            case ToolResolved() | ToolProgress() | ToolFinished() | ApprovalAnswered() | CallerResult() | WaitExpired():
                 return self._tool_fact(fact, out)
+            case InputGiven(messages):
+                return self._input_given(messages, out)
             case CompletionDecided():
                 return fact.iteration == self.iteration and self._completion_decided(fact, out)
             case ToolResultLate(call_id):
                 return self._late.take(call_id, out)
-            case CancelRequested(failure):
-                self._stop(out, Ending(OutcomeKind.ABORTED, failure), FinishReason.ABORTED)
-            case DeadlineReached(policy_path, limit, observed):
-                over = ending.deadline(policy_path, limit, limit if observed is None else observed)
-                self._stop(out, over, FinishReason.ABORTED)
-            case DriverFailed(failure):
-                self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ABORTED)
-            case ApprovalAnswered() | CallerResult() | WaitExpired() | InputGiven() | ModelProduced():
+            case CancelRequested() | DeadlineReached() | DriverFailed():
+                self._stop(out, ending.of_stop(fact), FinishReason.ABORTED)
+            case ModelProduced():
                 return False
         return True
 
@@ -237,6 +263,8 @@ class TurnMachine:
             self._begin_tools(out)
         elif reason is FinishReason.PAUSE and self._transcript.turn is not None and not self._in_pass:
             self._go_on(out, self._kind)  # the provider wants its own unfinished turn back
+        elif self._transcript.holds and self._kind is IterationKind.STEP:
+            self._go_on(out)  # the caller has added to what is to be answered
         else:
             self._after_answer(out, reason)
 
@@ -382,7 +410,9 @@ class TurnMachine:
         calls = self._answer.calls
         verdicts = self._admission.judge(calls)
         self._calls_settled += len(calls)
-        self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
+        bounds = self.setup.bounds
+        returns = bounds.execution_mode is ToolExecutionMode.RETURN
+        self._batch = ToolBatch(calls, self._ids, bounds.max_parallel_calls, returns=returns)
         self.state = TurnState.RUNNING_TOOLS
         out.emit_all(self._admission.notices(calls, verdicts))
         self._batch.admit(out, self.setup.tools, verdicts)
@@ -390,7 +420,7 @@ class TurnMachine:
             self._batch.resolve(out)
             self._advance_tools(out, self._batch)
 
-    def _tool_fact(self, fact: ToolResolved | ToolProgress | ToolFinished, out: Out) -> bool:
+    def _tool_fact(self, fact: ToolFact, out: Out) -> bool:
         batch = self._batch
         if batch is None:
             return False
@@ -399,8 +429,17 @@ class TurnMachine:
                 return batch.progressed(fact, out)
             case ToolResolved():
                 taken = batch.resolved(fact, out)
-            case ToolFinished():
+                if taken:
+                    self._waiting.rule(fact, batch, out)
+            case ToolFinished() | CallerResult():
                 taken = batch.finished(fact, out)
+            case ApprovalAnswered():
+                taken = self._waiting.answered(fact, batch, out)
+            case WaitExpired(_, limit):
+                taken = self._waiting.expired(fact, batch, out)
+                if taken and self.setup.bounds.wait_expiry is WaitExpiryMode.ABORT:
+                    self._stop(out, ending.wait_expired(limit), FinishReason.ABORTED)
+                    return True
         if taken and not self._abort_on_failure(out, batch):
             self._advance_tools(out, batch)
         return taken
@@ -413,10 +452,19 @@ class TurnMachine:
         self._stop(out, ending.tool_failed(culprit.name, culprit.call_id, failure), FinishReason.ABORTED, unread=True)
         return True
 
+    def _input_given(self, messages: tuple[Message, ...], out: Out) -> bool:
+        if not self.takes_input:
+            return False
+        out.emit(InputAppended(messages))
+        self._transcript.hold(messages)
+        return True
+
     def _advance_tools(self, out: Out, batch: ToolBatch) -> None:
+        self._waiting.resume(batch, out)
         batch.start(out)
         self._late.began(batch.executing)
         if not batch.done:
+            self._waiting.wait(batch, out)
             return
         self._transcript.add_results(batch.results())
         self._calls_completed += batch.completed
@@ -508,6 +556,8 @@ class TurnMachine:
         end = self._located(end)
         if end.failure is not None and end.failure.reason is Reason.CONTEXT_OVERFLOW:
             out.emit(ending.CONTEXT_FULL)
+        self._waiting.withdraw()
+        self._transcript.end()
         message = self._transcript.shown()
         self.outcome = end.outcome(has_output=message is not None)
         self.state = TurnState.SETTLED

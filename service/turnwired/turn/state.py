@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from turnwired.turn.facts import (
+    ApprovalAnswered,
     Begin,
+    CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
+    InputGiven,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -21,6 +24,7 @@ from turnwired.turn.facts import (
     ToolProgress,
     ToolResolved,
     ToolResultLate,
+    WaitExpired,
 )
 
 
@@ -28,7 +32,8 @@ class TurnState(Enum):
     """What the run waits for.
 
     READY -> CALLING_MODEL <-> WAITING_TO_RETRY; CALLING_MODEL <-> RUNNING_TOOLS; both of them -> ASKING_HOOK, once, and
-    back to CALLING_MODEL; any -> SETTLED, which is left never.
+    back to CALLING_MODEL; any -> SETTLED, which is left never. A run that waits for its caller is RUNNING_TOOLS: what
+    the caller says comes between results of other calls. ``TurnMachine.waiting`` tells whether nothing else goes on.
     """
 
     READY = auto()
@@ -40,12 +45,14 @@ class TurnState(Enum):
 
 
 _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
+_TOOLS = frozenset({ToolResolved, ToolProgress, ToolFinished, ToolResultLate})
+_CALLER = frozenset({ApprovalAnswered, CallerResult, WaitExpired})
 
 ACCEPTED: Mapping[TurnState, frozenset[type]] = {
     TurnState.READY: _STOPS | {Begin, PreparationFailed},
-    TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed, ToolResultLate},
-    TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate},
-    TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished, ToolResultLate},
+    TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed, ToolResultLate, InputGiven},
+    TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate, InputGiven},
+    TurnState.RUNNING_TOOLS: _STOPS | _TOOLS | _CALLER | {InputGiven},
     TurnState.ASKING_HOOK: _STOPS | {CompletionDecided, ToolResultLate},
     TurnState.SETTLED: frozenset(),
 }
