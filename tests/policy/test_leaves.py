@@ -16,10 +16,11 @@ from policy.strategies import leaf_values, policies
 from turnwired.domain.errors import InvalidRequest
 from turnwired.domain.failure import Reason
 from turnwired.domain.policy import (
-    ApprovalPolicy,
     ArgumentValidation,
     BudgetPolicy,
+    ContextPolicy,
     EffectivePolicy,
+    HistoryOverflowMode,
     LimitMode,
     LoopPolicy,
     OutputPolicy,
@@ -27,7 +28,6 @@ from turnwired.domain.policy import (
     PolicyLayer,
     RetryPolicy,
     TimeoutPolicy,
-    ToolExecutionMode,
     ToolPolicy,
 )
 from turnwired.domain.usage import Cost
@@ -163,8 +163,7 @@ def test_a_leaf_that_is_not_enforced_is_refused(leaf: Leaf, data: st.DataObject)
     [
         Policy(budget=BudgetPolicy(max_cost=Cost("USD", 1))),
         Policy(budget=BudgetPolicy(max_total_tokens=LimitMode.UNBOUNDED)),
-        Policy(approval=ApprovalPolicy(auto_approve=False)),
-        Policy(timeout=TimeoutPolicy(wait=5.0)),
+        Policy(context=ContextPolicy(attachment_wait=5.0)),
     ],
 )
 def test_what_is_not_enforced_is_refused_whatever_its_value(policy: Policy) -> None:
@@ -175,16 +174,16 @@ def test_what_is_not_enforced_is_refused_whatever_its_value(policy: Policy) -> N
 
 @pytest.mark.requirement("POLICY-9")
 def test_a_word_that_names_what_happens_anyway_is_taken() -> None:
-    require_valid(Policy(tool=ToolPolicy(execution_mode=ToolExecutionMode.EXECUTE)))
+    require_valid(Policy(context=ContextPolicy(overflow_mode=HistoryOverflowMode.FAIL)))
 
 
 @pytest.mark.requirement("POLICY-9")
 def test_a_request_that_is_also_wrong_is_an_invalid_request() -> None:
-    policy = Policy(loop=LoopPolicy(max_steps=0), approval=ApprovalPolicy(auto_approve=True))
+    policy = Policy(loop=LoopPolicy(max_steps=0), context=ContextPolicy(attachment_wait=5.0))
     with pytest.raises(InvalidRequest) as refused:
         require_valid(policy)
     assert refused.value.reason is Reason.INVALID_REQUEST
-    assert [item.field for item in refused.value.violations] == ["loop.max_steps", "approval.auto_approve"]
+    assert [item.field for item in refused.value.violations] == ["loop.max_steps", "context.attachment_wait"]
 
 
 @pytest.mark.requirement("POLICY-8")

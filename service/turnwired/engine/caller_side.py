@@ -114,7 +114,7 @@ class CallerSide:
                 return ApprovalRequested(asked)
             case RunWaiting(approvals, calls):
                 keys = [*(item.approval_id for item in approvals), *(call.call_id for call in calls)]
-                times = [expires for key in keys if (expires := self._expires(key)) is not None]
+                times = [time for time in map(self._expires, keys) if time is not None]
                 known = tuple(self.approvals.get(item.approval_id, item) for item in approvals)
                 return RunWaiting(known, calls, min(times, default=0))
             case InputAppended(messages):
@@ -187,7 +187,7 @@ class CallerSide:
             run.session_id,
         )
 
-    # --- after a restart ------------------------------------------------------------------------------------------------
+    # --- after a restart ----------------------------------------------------------------------------------------------
 
     def restore(self, events: Iterable[LoggedEvent], call_ids: Iterable[str]) -> None:
         """Take note of a log that was written before. ``call_ids`` are those of the calls that the caller has."""

@@ -21,7 +21,7 @@ import anyio.abc
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
 from turnwired.domain.completion import CompletionRequest
-from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
+from turnwired.domain.errors import FieldViolation, InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
@@ -39,7 +39,7 @@ from turnwired.domain.event import (
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ResponseIdentified
-from turnwired.domain.message import ToolCall
+from turnwired.domain.message import Message, ToolCall, ToolResult
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice, ToolSource
@@ -57,7 +57,7 @@ from turnwired.engine.request import without_tools
 from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
-from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
+from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation, ToolOutput
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
@@ -168,6 +168,7 @@ class Execution:
         self._milestones += [item for item in past if visibility_of(item.event) is not Visibility.DELTA]
         side, machine = self.caller_side, self.machine
         side.restore(past, machine.pending_calls)
+        self.log.waiting = None if side.waiting is None else side.waiting[0]
         now = now_ns()
         active = active_ns(past, now)
         self._waited_ns = max(0, now - self._run.create_time_ns - active)
@@ -484,8 +485,11 @@ class Execution:
         prepared, checked = self._prepared, self._checked[effect.call_id]
         view = prepared.view
         assert view is not None, "a tool that was resolved comes from a view"
-        assert checked.tool is not None, "the call was resolved"
-        assert checked.arguments is not None, "its arguments were checked"
+        if checked.tool is None or checked.arguments is None:  # found by an earlier process, and not there any more
+            assert checked.failure is not None, "a call that cannot be made says why"
+            result = view.settle(call_id, ToolOutput((), is_error=True, failure=checked.failure), self._longest_result)
+            self.feed(ToolFinished(call_id, result))
+            return
         invocation = ToolInvocation(
             run_id=self._run.run_id,
             call_id=call_id,
@@ -500,11 +504,31 @@ class Execution:
             on_progress=self._progress(call_id),
             on_late=lambda: self.feed(ToolResultLate(call_id)),
         )
-        longest = min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
-            result = await view.execute(effect.routed_name, invocation, longest)
+            result = await view.execute(effect.routed_name, invocation, self._longest_result)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
+
+    @property
+    def _longest_result(self) -> int:
+        return min(self._prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
+
+    def settled_outside(self, call_id: str, output: ToolOutput) -> ToolResult:
+        """The result of a call that the caller executed, capped and cleaned as that of any other."""
+        view = self._prepared.view
+        assert view is not None, "a call that was handed out comes from a view"
+        return view.settle(call_id, output, self._longest_result)
+
+    def require_sendable(self, messages: Sequence[Message]) -> None:
+        """Raises InvalidRequest for messages that the run's provider cannot take."""
+        provider = self._prepared.provider
+        assert provider is not None, "a prepared run has a provider"
+        for index, message in enumerate(messages):
+            try:
+                provider.encode_message(message)
+            except InvalidRequest as error:
+                violations = [FieldViolation(f"input[{index}].{v.field}", v.description) for v in error.violations]
+                raise InvalidRequest(violations, error.reason) from error
 
     def _progress(self, call_id: str) -> ProgressReporter:
         """Reports of one call, those left out that come faster than anybody reads: a tool may flood with them."""

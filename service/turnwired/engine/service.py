@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import anyio
@@ -17,6 +17,7 @@ import anyio.abc
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
 from turnwired.domain.errors import (
+    CodecError,
     Conflict,
     Fenced,
     FieldViolation,
@@ -24,6 +25,7 @@ from turnwired.domain.errors import (
     NotFound,
     StoreError,
     StoreUnavailable,
+    ToolError,
     Unavailable,
 )
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -42,8 +44,12 @@ from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
+from turnwired.engine.resuming import waiting_again
 from turnwired.engine.sessions import Sessions
+from turnwired.engine.steering import Steering
 from turnwired.engine.stored import stored_messages
+from turnwired.policy.merge import Layer
+from turnwired.policy.permissions import Permissions
 from turnwired.providers.port import ModelLimits, ProviderInfo, TokenCount
 from turnwired.store.port import NewRun, RunFilter, StoredRun
 from turnwired.tools.port import ToolView
@@ -54,6 +60,8 @@ from turnwired.turn.trace import bounded, trace_of
 logger = logging.getLogger(__name__)
 
 
+BEGIN_SECONDS = 10.0
+"""How long an answer waits for the preparation of its run, which takes so long only while a tool source starts."""
 HOOK_SECONDS = 5.0
 """How long the end of the process waits for hooks; what they have not taken they are told at the next start."""
 
@@ -68,6 +76,12 @@ PARENT_ENDED = Failure(
     FailurePhase.MODEL,
     Reason.PARENT_ENDED,
     "The run on whose behalf this one was made has ended or given it up.",
+)
+RESTARTED = Failure(
+    FailurePhase.SETTLEMENT,
+    Reason.SERVER_RESTARTED,
+    "The server stopped while the run was active. What its tools have done stays done; send the turn again.",
+    retryable=True,
 )
 BROKEN = Failure(
     FailurePhase.SETTLEMENT,
@@ -127,6 +141,8 @@ class _Live:
     caller: Caller
     done: asyncio.Event
     depth: int = 0
+    taken_up: bool = False  # it waited when an earlier process ended
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
     execution: Execution | None = None
     stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
 
@@ -140,6 +156,7 @@ class Engine:
         self._preparer = Preparer(wiring, self)
         self.agents = self._preparer.agents
         self.sessions = Sessions(wiring.store, self)
+        self.steering = Steering(wiring.store, self)
         self.hooks = Hooks(wiring.hooks, wiring.store, self)
         self._hook_names = tuple(hook.name for hook in wiring.hooks)
         self._live: dict[str, _Live] = {}
@@ -151,19 +168,16 @@ class Engine:
         self.on_store_change: Callable[[bool], Awaitable[None]] = _nobody
 
     async def __aenter__(self) -> Self:
-        restarted = Failure(
-            FailurePhase.SETTLEMENT,
-            Reason.SERVER_RESTARTED,
-            "The server stopped while the run was active. What its tools have done stays done; send the turn again.",
-            retryable=True,
-        )
-        for run in await settle_unfinished(self._store, restarted, self._hook_names):
+        settled, waiting = await settle_unfinished(self._store, RESTARTED, self._hook_names)
+        for run in settled:
             logger.warning("run %s was unfinished at start and is settled as ERRORED (SERVER_RESTARTED)", run.run_id)
         await self.agents.load()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._heartbeat)
         self.hooks.start(self._tasks)
+        for stored in waiting:
+            self._take_up(stored)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -257,6 +271,7 @@ class Engine:
     def _forget(self, live: _Live) -> None:
         run_id, parent = live.run.run_id, live.run.parent_run_id
         live.done.set()
+        live.begun.set()
         self._live.pop(run_id, None)
         if parent is not None and (siblings := self._children.get(parent)) is not None:
             siblings.discard(run_id)
@@ -320,14 +335,58 @@ class Engine:
         input_: Sequence[Message],
         parent_headers: Mapping[str, str],
     ) -> None:
+        async def execution() -> Execution:
+            prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers, live.depth)
+            return Execution(self._wiring, prepared, TurnMachine(setup), live.log)
+
+        await self._run_to_end(run_id, live, execution)
+
+    def _take_up(self, stored: StoredRun) -> None:
+        """Go on with a run that waits for its caller where an earlier process left it."""
+        assert self._tasks is not None, "the engine is up"
+        parent = None if stored.parent_run_id is None else self._live.get(stored.parent_run_id)
+        log = RunLog(
+            stored.run_id,
+            self._store,
+            epoch=stored.epoch,
+            row_no=stored.last_row_no,
+            last_sequence=stored.last_sequence,
+        )
+        try:
+            run = run_of(stored)
+        except CodecError as error:
+            logger.error("run %s stays unfinished: it cannot be read (%s)", stored.run_id, error)  # noqa: TRY400 - the error says it all
+            return
+        depth = 0 if parent is None else parent.depth + 1
+        live = _Live(run, log, Caller(stored.tenant), asyncio.Event(), depth, taken_up=True)
+        self._live[stored.run_id] = live
+        if stored.parent_run_id is not None:
+            self._children.setdefault(stored.parent_run_id, set()).add(stored.run_id)
+        self._tasks.start_soon(self._own_again, live, stored)
+
+    async def _own_again(self, live: _Live, stored: StoredRun) -> None:
+        async def execution() -> Execution | None:
+            return await waiting_again(self._wiring, self._preparer, live.run, stored, live.log, live.depth)
+
+        self.hooks.began(live.caller, stored.run_id)
+        await self._run_to_end(stored.run_id, live, execution)
+
+    async def _run_to_end(self, run_id: str, live: _Live, make: Callable[[], Awaitable[Execution | None]]) -> None:
+        """Execute a run until it has settled, or is left waiting. One that cannot be executed is ended from its log."""
         fault: Failure | None = None
         try:
-            prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers, live.depth)
-            live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
-            if live.stopped is not None:
-                execution.feed(live.stopped)
-            await execution.run()
-            _log_end(execution.run_state)
+            execution = await make()
+            if execution is None:
+                live.log.failure = Fenced("the run is ended from its stored log")
+                live.log.wake()
+                fault = RESTARTED
+            else:
+                live.execution = execution
+                live.begun.set()
+                if live.stopped is not None:
+                    execution.feed(live.stopped)
+                await execution.run()
+                _log_end(execution.run_state)
             if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
                 fault = STORE_FAILED
         except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
@@ -341,10 +400,17 @@ class Engine:
             await settle_broken(self._store, run_id, fault, self._hook_names)
 
     async def stop(self, grace: float) -> None:
-        """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest."""
+        """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest.
+
+        Runs that wait for their callers, or begin to, are left as they are: the next process goes on with them. Not so
+        those that are made on behalf of a run that is in flight itself.
+        """
         self._stopping = True
         if not self._live:
             return
+        staying = [live for live in self._live.values() if self._may_stay(live)]
+        for live in staying:
+            live.log.leave()
         with anyio.move_on_after(grace):
             for live in list(self._live.values()):
                 await live.done.wait()
@@ -355,10 +421,15 @@ class Engine:
             retryable=True,
         )
         for live in list(self._live.values()):
+            if live in staying and (live.log.waiting is not None or (live.taken_up and live.execution is None)):
+                continue
             self._end(live, CancelRequested(failure))
         with anyio.move_on_after(10.0):  # a run that cannot be stored in this time is settled at the next start
             for live in list(self._live.values()):
                 await live.done.wait()
+
+    def _may_stay(self, live: _Live) -> bool:
+        return self._wiring.config.leave_waiting and live.run.parent_run_id is None
 
     @property
     def stopping(self) -> bool:
@@ -367,12 +438,24 @@ class Engine:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    async def follow(self, caller: Caller, run_id: str, cursor: Cursor, level: Visibility, send: Send) -> None:
-        """Send frames of a run's log from the cursor to the run's end. Raises RequestError or StoreError."""
+    async def follow(
+        self,
+        caller: Caller,
+        run_id: str,
+        cursor: Cursor,
+        level: Visibility,
+        send: Send,
+        *,
+        until_waiting: bool = False,
+    ) -> None:
+        """Send frames of a run's log from the cursor to the run's end. Raises RequestError or StoreError.
+
+        ``until_waiting``: only up to where it waits for its caller, if it does.
+        """
         live = self._live.get(run_id)
         if live is not None and live.caller.tenant == caller.tenant:
             place = await place_of(self._store, run_id, cursor, live.log.epoch, live.log.last)
-            follower = Follower(live.log, self._store, place, level, send)
+            follower = Follower(live.log, self._store, place, level, send, until_waiting=until_waiting)
             self._followers.add(follower)
             try:
                 await follower.run()
@@ -424,6 +507,25 @@ class Engine:
         if live is not None:
             await live.done.wait()
 
+    async def execution(self, caller: Caller, run_id: str) -> Execution | None:
+        """The run's execution in this process; None when the run has settled. Raises NotFound, Unavailable."""
+        live = self._live.get(run_id)
+        if live is not None and live.caller.tenant == caller.tenant:
+            with anyio.move_on_after(BEGIN_SECONDS):
+                await live.begun.wait()
+            if live.execution is not None:
+                return live.execution
+        stored = await self._stored(caller, run_id)
+        if stored.state is not RunState.SETTLED:
+            raise Unavailable(Reason.STORE_UNAVAILABLE, "The run is being prepared or recovered; try again.", 1.0)
+        return None
+
+    def stream_closed(self, run_id: str) -> None:
+        """The stream that started the run has ended as it was asked to, where the run waits: its deadline is over."""
+        live = self._live.get(run_id)
+        if live is not None and live.execution is not None:
+            live.execution.let_caller_go()
+
     async def cancel_run(self, caller: Caller, run_id: str, failure: Failure) -> Run:
         """Ask a run to stop. Idempotent. Raises NotFound."""
         live = self._live.get(run_id)
@@ -460,19 +562,37 @@ class Engine:
             )
 
     async def list_tools(self, caller: Caller, agent_id: str, asked: ToolSelection) -> ToolView:
-        """The tools that a run of this agent would see. Raises NotFound."""
+        """The tools that a run of this agent would see.
+
+        Raises NotFound, InvalidRequest, and Conflict where no run could begin with them.
+        """
         agent = self._preparer.agent(agent_id)
-        return await self._preparer.view(agent, selection(agent, asked), caller)
+        self._preparer.check_client_tools(asked, "selection")
+        try:
+            return await self._preparer.view(agent, selection(agent, asked), caller)
+        except ToolError as error:
+            raise Conflict(error.failure.reason, error.failure.message) from error
 
     def check_agent(self, agent: Agent) -> None:
         """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
         self._preparer.check(agent)
 
-    def resolve_policy(self, agent_id: str, model: ModelSelection | None, policy: Policy) -> EffectivePolicy:
+    async def session_layer(self, caller: Caller, session_id: str) -> Layer | None:
+        """What a session adds to the policy of its runs: its standing answers. Raises NotFound or StoreError."""
+        await self.require_session(caller, session_id)
+        return await self._preparer.session_layer(caller, session_id)
+
+    def permissions(self, agent_id: str, session: Layer | None) -> Permissions:
+        """What the rules say for runs of an agent in a session. Raises NotFound or InvalidRequest."""
+        return self._preparer.permissions(self._preparer.agent(agent_id), session)
+
+    def resolve_policy(
+        self, agent_id: str, model: ModelSelection | None, policy: Policy, session: Layer | None = None
+    ) -> EffectivePolicy:
         """The policy that a run would get. Raises NotFound or InvalidRequest."""
         agent = self._preparer.agent(agent_id)
         selected, provider = self._preparer.model(agent, model, "model")
-        return self._preparer.policy(agent, provider.limits(selected.model), policy)
+        return self._preparer.policy(agent, provider.limits(selected.model), policy, session)
 
     async def count_tokens(self, spec: TurnSpec) -> tuple[TokenCount, ModelLimits, ModelSelection]:
         """Input tokens of the first model call of a turn, what the model takes, and the model. Raises RequestError."""
