@@ -82,7 +82,7 @@ MUTANTS = (
     # --- repaired arguments, late ends, errors that nobody read
     Mutant("repairs are not told in the log", "batch", "                out.emit(aftermath.repaired(call))\n", ""),
     Mutant("repairs are not told to the model", "batch", "        if call.repairs:\n", "        if False:\n"),
-    Mutant("a late end is told again", "aftermath", "self._begun.discard(call_id)", "pass"),
+    Mutant("a late end is told again", "aftermath", "self._told.add(call_id)", "pass"),
     Mutant(
         "a late end of a call that never ran is told", "aftermath", "if call_id not in self._begun", "if not call_id"
     ),

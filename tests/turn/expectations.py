@@ -20,9 +20,9 @@ from turnwired.turn.trace import TraceFold, trace_of
 
 
 def expected_kinds(
-    shadow: Shadow, reason: FinishReason | None, book: IterationBook, *, said_text: bool, refused: bool
+    shadow: Shadow, reason: FinishReason | None, book: IterationBook, *, said_text: bool, refused: bool, held: bool
 ) -> set[OutcomeKind | None]:
-    """What the end of an answer may lead to; None: the run goes on."""
+    """What the end of an answer may lead to; None: the run goes on. ``held``: there was input that waited for it."""
     calls = book.calls
     if book.synthesis:
         return _after_pass(shadow, reason, book, said_text=said_text, refused=refused)
@@ -44,6 +44,8 @@ def expected_kinds(
             return {None, OutcomeKind.MAX_STEPS, *([OutcomeKind.ERRORED] if abort else [])}
         case FinishReason.PAUSE if book.output:
             return {None, OutcomeKind.MAX_STEPS}
+        case _ if held and not book.correction:
+            return {None}
         case _:
             return _after_whole_answer(shadow, reason, book, said_text=said_text, refused=refused)
 
@@ -146,7 +148,7 @@ def check_crash(shadow: Shadow) -> None:
     results = {event.result.call_id: event.result for event in events if isinstance(event, ToolCallFinished)}
     assert list(results) == [call_id for call_id, call in shadow.calls.items() if call.result is None]
     for call_id, result in results.items():
-        running = shadow.calls[call_id].executing
+        running = shadow.calls[call_id].executed
         assert result.status is (ToolResultStatus.OUTCOME_UNKNOWN if running else ToolResultStatus.NOT_EXECUTED)
     parts = {event.part.part_id: event.part.content for event in events if isinstance(event, PartFinished)}
     assert set(parts) == set(shadow.parts) - shadow.finished_parts, "recovery leaves a part open"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
+from turn.callerbook import CallerBook, People, is_paused
 from turn.machinekit import assert_well_formed, text_of
 
 from turnwired.domain.event import (
@@ -78,6 +79,7 @@ class CallBook:
     asked: bool = False
     resolvable: bool = False
     executing: bool = False
+    with_caller: bool = False
     executed: bool = False
     late: bool = False
     repairs: tuple[str, ...] = ()
@@ -112,8 +114,11 @@ def assert_attached(ids: list[str]) -> None:
 class Shadow:
     """Follows one run. ``take`` asserts; the rest is to be read."""
 
-    def __init__(self, bounds: Bounds, *, include_trace: bool, structured: bool = False) -> None:
+    def __init__(
+        self, bounds: Bounds, *, include_trace: bool, structured: bool = False, people: People | None = None
+    ) -> None:
         self.bounds = bounds
+        self.caller = CallerBook(people if people is not None else People())
         self.structured = structured
         self.include_trace = include_trace
         self.log: list[LoggedEvent] = []
@@ -152,9 +157,24 @@ class Shadow:
         return [call_id for call_id, call in self.calls.items() if call.executing and call.result is None]
 
     @property
+    def with_caller(self) -> list[str]:
+        return [call_id for call_id, call in self.calls.items() if call.with_caller and call.result is None]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether anything is under way that does not wait for the caller."""
+        return bool(self.model or self.waiting or self.hook or self.resolving or self.executing)
+
+    @property
     def counted_calls(self) -> int:
         """Calls of answers that ended well: those that the bound on tool calls is about."""
         return sum(len(book.calls) for book in self.iterations if book.finish in WELL_ENDED)
+
+    def restarted(self) -> None:
+        """Another process goes on with the run: it sends all of it anew, and knows of nothing that is given up."""
+        self.sent = []
+        for call in self.calls.values():
+            call.late = call.executed
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
@@ -164,6 +184,7 @@ class Shadow:
             assert step == Step(), "something happened after the run was settled"
             return
         alive = self._alive_beside(fact)
+        self.caller.begin(fact)
         for emitted in step.events:
             assert self.finished is None, "an event after RunFinished"
             self.log.append(LoggedEvent(len(self.log) + 1, len(self.log) + 1, emitted.iteration, emitted.event))
@@ -181,8 +202,9 @@ class Shadow:
             assert abandoned == alive, "what was alive was not abandoned, or something else was"
         else:
             assert abandoned is None, "work of a run that goes on was abandoned"
-            busy = self.model or self.waiting or self.hook or self.resolving or self.executing
+            busy = self.goes_on or self.caller.pending or self.with_caller
             assert busy or not self.iterations, "the run is not settled and waits for nothing"
+            self.caller.check(self)
 
     def _alive_beside(self, fact: Fact | None) -> Abandon | None:
         """The work in progress apart from that which the fact ends, as the Abandon that would stop it."""
@@ -208,29 +230,13 @@ class Shadow:
         else:
             assert iteration == len(self.iterations) + isinstance(event, IterationStarted), "wrong iteration"
         assert (len(self.log) == 1) == isinstance(event, RunStarted), "RunStarted is the first event, once"
+        if self.caller.event(self, event):
+            return
         match event:
             case RunStarted():
                 pass
             case IterationStarted():
-                assert all(call.result is not None for call in self.calls.values()), "a call is still open"
-                assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
-                synthesis = event.kind is IterationKind.SYNTHESIS
-                within = self.counted_calls <= self.bounds.max_tool_calls
-                assert within or synthesis, "goes on beyond the bound on tool calls"
-                cut = [book for book in self.iterations if book.finish not in WELL_ENDED]
-                assert all(book.finish is FinishReason.OUTPUT_LIMIT for book in cut), "goes on after a cut answer"
-                assert len(cut) <= 1, "tells the model of cut calls again and again"
-                correction = event.kind is IterationKind.STRUCTURED_OUTPUT
-                assert not correction or self.structured, "a correction of free text"
-                corrections = [book for book in self.iterations if book.correction]
-                paused = bool(corrections) and self.now.correction and self.now.finish is FinishReason.PAUSE
-                assert not corrections or paused, "goes on after a correction"
-                before = [book for book in self.iterations if book.synthesis]
-                assert synthesis or not before, "goes on after the pass"
-                may_call = self._synthesis_begins(before) if synthesis else not correction
-                self.iterations.append(IterationBook(correction, synthesis, may_call))
-                if synthesis:
-                    assert event.max_output_tokens == self.bounds.reserved_output_tokens, "the reserve is not used"
+                self._iteration_started(event)
             case TextDelta() | ReasoningDelta() | PartFinished():
                 self._part_event(event)
             case IterationRetryScheduled():
@@ -257,6 +263,28 @@ class Shadow:
                 self._run_finished(event)
             case _:
                 self._call_event(iteration, event)
+
+    def _iteration_started(self, event: IterationStarted) -> None:
+        assert self.caller.told is None, "goes on without saying so"
+        assert all(call.result is not None for call in self.calls.values()), "a call is still open"
+        assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
+        synthesis = event.kind is IterationKind.SYNTHESIS
+        within = self.counted_calls <= self.bounds.max_tool_calls
+        assert within or synthesis, "goes on beyond the bound on tool calls"
+        cut = [book for book in self.iterations if book.finish not in WELL_ENDED]
+        assert all(book.finish is FinishReason.OUTPUT_LIMIT for book in cut), "goes on after a cut answer"
+        assert len(cut) <= 1, "tells the model of cut calls again and again"
+        correction = event.kind is IterationKind.STRUCTURED_OUTPUT
+        assert not correction or self.structured, "a correction of free text"
+        corrections = [book for book in self.iterations if book.correction]
+        paused = bool(corrections) and self.now.correction and self.now.finish is FinishReason.PAUSE
+        assert not corrections or paused, "goes on after a correction"
+        before = [book for book in self.iterations if book.synthesis]
+        assert synthesis or not before, "goes on after the pass"
+        may_call = self._synthesis_begins(before) if synthesis else not correction
+        self.iterations.append(IterationBook(correction, synthesis, may_call))
+        if synthesis:
+            assert event.max_output_tokens == self.bounds.reserved_output_tokens, "the reserve is not used"
 
     def _synthesis_begins(self, before: list[IterationBook]) -> bool:
         """Whether the pass that begins may call tools."""
@@ -349,9 +377,15 @@ class Shadow:
         assert not call.executed, "a tool starts twice"
         assert call.result is None, "a tool starts after its call settled"
         assert not self.resolving, "a tool starts before all calls are checked"
+        self.caller.check_start(event.call_id, call)
         before = self.now.calls[: self.now.calls.index(event.call_id)]
-        assert all(self.calls[i].executed or self.calls[i].result is not None for i in before), "not in model order"
-        call.executing = call.executed = True
+        call.with_caller = self.caller.by_caller(self, call.name)
+        call.executing, call.executed = not call.with_caller, True
+        if call.with_caller:
+            return
+        assert self.caller.told is None, "goes on without saying so"
+        began = [self.calls[i].executed or self.calls[i].result is not None or self.caller.asks(i) for i in before]
+        assert all(began), "not in model order"
         assert len(self.executing) <= self.bounds.max_parallel_calls, "too many tools at once"
 
     def _call_finished(self, result: ToolResult) -> None:
@@ -362,13 +396,15 @@ class Shadow:
             assert not call.executed
         if result.status in EXECUTED:
             assert call.executed, f"{result.status} without executing"
+        self.caller.check_result(result.call_id, call, result)
         if result.failure is not None and result.failure.reason is Reason.TOOL_LOOP_DETECTED:
-            self._stopped_circle(call)
-        if call.executed and result.status in {ToolResultStatus.OK, ToolResultStatus.ERROR}:
+            self.stopped_circle(call)
+        expired = result.failure is not None and result.failure.reason is Reason.WAIT_EXPIRED
+        if call.executed and not expired and result.status in {ToolResultStatus.OK, ToolResultStatus.ERROR}:
             self.completed += 1
         call.result = result
 
-    def _stopped_circle(self, call: CallBook) -> None:
+    def stopped_circle(self, call: CallBook) -> None:
         """Who is told of a circle has made the call before, so many times, in earlier answers."""
         threshold = self.bounds.repeated_call_threshold
         same = [
@@ -412,6 +448,7 @@ class Shadow:
             assert event.structured_output_json == text_of(event.message).strip()
             assert event.structured_output_json.startswith("a"), "a value that does not match"
         if outcome.kind is OutcomeKind.ANSWERED:
+            assert not self.caller.input, "an answer to less than was asked"
             assert self.now.finish in WELL_ENDED, "success without a positive end"
             assert event.message is not None
             files = any(isinstance(part.content, Blob) for part in event.message.parts)
@@ -438,6 +475,8 @@ class Shadow:
                 self.now.renewed += effect.renew_credentials
                 assert self.now.renewed <= 1, "renews again what was rejected again"
                 self.now.rejected = False
+                if effect.attempt == 1:
+                    self.caller.check_input(effect.append, paused=is_paused(self))
                 self.sent.extend(effect.append)
                 assert_well_formed(tuple(self.sent))
                 assert effect.iteration == 1 or self.sent, "the next request says nothing new"
@@ -446,8 +485,8 @@ class Shadow:
                     assert effect.max_output_tokens == self.bounds.reserved_output_tokens
                 self.now.attempt = effect.attempt
                 self.model = (effect.iteration, effect.attempt)
-            case AwaitCaller():
-                raise AssertionError("no run waits for its caller yet")
+            case AwaitCaller(key):
+                assert key in self.caller.pending or key in self.with_caller, "waits for what nobody asked for"
             case AskHook():
                 assert effect.name == self.bounds.completion_hook
                 assert self.bounds.completion_mode is CompletionMode.CUSTOM
@@ -475,7 +514,7 @@ class Shadow:
                 self.resolved_count += 1
                 assert self.resolved_count <= self.bounds.max_tool_calls, "too many tool calls"
             case RunTool(call_id, _, arguments):
-                assert call_id in self.executing, "RunTool without ToolCallExecuting"
+                assert call_id in self.executing, "RunTool without ToolCallExecuting, or of the caller's call"
                 assert arguments == self.calls[call_id].arguments
             case Abandon():
                 pass
@@ -499,13 +538,17 @@ class Shadow:
                         assert result == self.calls[result.call_id].result
                     case _:
                         pass
+        given = [message for message in effect.messages if message in self.caller.appended]
+        assert given == self.caller.appended, "input is lost, or stands twice"
         kept = {part.content.call_id for m in effect.messages for part in m.parts if isinstance(part.content, ToolCall)}
         outcome = effect.finished.outcome
         by_tool = outcome.kind is OutcomeKind.ERRORED and outcome.failure is not None
         by_tool = by_tool and outcome.failure is not None and outcome.failure.call_id is not None
         for call_id, book in self.calls.items():
             if by_tool and call_id in self.now.calls and book.result is not None:
-                assert (call_id in kept) == (book.result.status in EXECUTED), "an unread error, or a lost effect"
+                expired = book.result.failure is not None and book.result.failure.reason is Reason.WAIT_EXPIRED
+                may_have = book.result.status in EXECUTED or (expired and book.executed)
+                assert (call_id in kept) == may_have, "an unread error, or a lost effect"
                 continue
             assert call_id in kept or book.arguments is None, "a whole call is missing in the history"
         self.settled = effect

@@ -7,6 +7,7 @@ late, twice and for work that never was. ``Shadow`` checks each step; a fact tha
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +15,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from turn.callerbook import People
 from turn.draws import (
+    ANSWERS,
     CONFIGURATIONS,
     FAULTS,
     FINISH,
     INDEX,
     ITEMS,
     PATIENCE,
+    PEOPLE,
     PROBLEMS,
     REMAINING,
     REPAIRS,
@@ -42,6 +46,7 @@ from turn.expectations import (
 from turn.machinekit import bounds_with, failure, ref, setup_with
 from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
+from turnwired.domain.approval import ApprovalDecision
 from turnwired.domain.event import IterationFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
@@ -56,17 +61,21 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
+from turnwired.domain.message import Message, Part, Role, Text, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import ToolErrorMode
+from turnwired.domain.policy import ToolErrorMode, WaitExpiryMode
 from turnwired.domain.usage import Usage, UsageSource
+from turnwired.turn.effects import Settle, Step
 from turnwired.turn.facts import (
+    ApprovalAnswered,
     Begin,
+    CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
     Fact,
+    InputGiven,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -77,30 +86,36 @@ from turnwired.turn.facts import (
     ToolProgress,
     ToolResolved,
     ToolResultLate,
+    WaitExpired,
 )
 from turnwired.turn.machine import TurnMachine
+from turnwired.turn.resume import resumed
 from turnwired.turn.trace import TraceFold
 
 
 class TurnRules(RuleBasedStateMachine):
     """Plays everything that a turn machine talks to, one run after another."""
 
-    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
-    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
-        self.new_run(bounds, trace, patience, structured)
+    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, people=PEOPLE)
+    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, people: People) -> None:
+        self.new_run(bounds, trace, patience, structured, people)
 
     @precondition(lambda self: self.shadow.settled is not None)
-    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
-    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
-        self.new_run(bounds, trace, patience, structured)
+    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, people=PEOPLE)
+    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, people: People) -> None:
+        self.new_run(bounds, trace, patience, structured, people)
         self.begun = True
         self.tell(Begin())
 
-    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
+    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool, people: People) -> None:
         bounds = bounds_with(**changes)
         check = begins_with_a if structured else None
-        self.machine = TurnMachine(setup_with(bounds, include_trace=trace, check_output=check))
-        self.shadow = Shadow(bounds, include_trace=trace, structured=structured)
+        self.setup = setup_with(bounds, include_trace=trace, check_output=check, permissions=people.permissions)
+        self.machine = TurnMachine(self.setup)
+        self.shadow = Shadow(bounds, include_trace=trace, structured=structured, people=people)
+        self.people = people
+        self.given = self.restarts = 0
+        self.twin: TurnMachine | None = None
         self.patience = patience
         self.begun = False
         self.unreported = False
@@ -117,6 +132,8 @@ class TurnRules(RuleBasedStateMachine):
             assert (step.events, step.effects) == ((), ()), "a fact that means nothing changed something"
             self.ignored += 1
         assert self.machine.ignored == self.ignored, "ignored facts are counted, others are not"
+        if self.twin is not None and not isinstance(fact, ToolResultLate):
+            assert alike(self.twin.feed(fact)) == alike(step), "a machine that was resumed does something else"
         self.shadow.take(fact if means_something else None, step)
         self.patience -= 1
         for logged in self.shadow.log[known:]:
@@ -180,15 +197,41 @@ class TurnRules(RuleBasedStateMachine):
         self.model_speaks(*(ToolArgumentsChunk(index, fragment) for fragment in late))
 
     @precondition(lambda self: self.model_is_called)
-    @rule(names=st.lists(TOOL, min_size=1, max_size=4), word=FINISH, text=TEXT, results=st.booleans())
-    def provider_answers_with_calls(self, names: list[str], word: FinishReason, text: str, results: bool) -> None:
+    @rule(names=st.lists(TOOL, min_size=1, max_size=4), word=FINISH, text=TEXT, people=ANSWERS)
+    def provider_answers_with_calls(
+        self, names: list[str], word: FinishReason, text: str, people: list[ApprovalDecision] | None
+    ) -> None:
+        self.call_tools(names, word, text)
+        if people is not None:
+            self.all_calls_settle(people)
+
+    @precondition(lambda self: self.model_is_called and not self.shadow.now.output)
+    @rule(names=st.lists(TOOL, min_size=1, max_size=2), rounds=st.integers(2, 4), people=ANSWERS)
+    def provider_goes_round_in_circles(
+        self, names: list[str], rounds: int, people: list[ApprovalDecision] | None
+    ) -> None:
+        for _ in range(rounds):
+            if self.model_is_called:
+                self.call_tools(names, FinishReason.TOOL_CALLS, "")
+                self.all_calls_settle(people or [])
+
+    def call_tools(self, names: list[str], word: FinishReason, text: str) -> None:
         for index, name in enumerate(names, 10):
             self.model_speaks(ToolCallOpened(index, "", name), ToolArgumentsChunk(index, "{}"), ToolCallClosed(index))
         self.model_speaks(TextChunk(0, text))
         self.provider_stops(word, [], True)
-        if results:
-            self.the_registry_finds_all()
-            self.all_tools_finish(last_first=False)
+
+    def all_calls_settle(self, people: list[ApprovalDecision]) -> None:
+        """Everything comes as it should; ``people``: the answers to the first questions, if any."""
+        self.the_registry_finds_all()
+        self.all_tools_finish(last_first=False)
+        for decision in people:
+            if self.shadow.caller.pending and self.shadow.settled is None:
+                self.answer(next(iter(self.shadow.caller.pending)), decision, "")
+                self.all_tools_finish(last_first=False)
+        for call_id in self.shadow.with_caller if people else []:
+            if self.shadow.settled is None:
+                self.finish_tool(call_id, ToolResultStatus.OK)
 
     @precondition(lambda self: self.model_is_called and (self.shadow.now.output or self.patience <= 0))
     @rule(word=FINISH, more=st.lists(FINISH, max_size=1), end=st.booleans())
@@ -208,7 +251,7 @@ class TurnRules(RuleBasedStateMachine):
 
     def model_ends(self) -> None:
         assert self.shadow.model is not None
-        known, book = len(self.shadow.log), self.shadow.now
+        known, book, held = len(self.shadow.log), self.shadow.now, bool(self.shadow.caller.input)
         again = not book.output and book.attempt < self.shadow.bounds.max_attempts
         self.tell(ModelEnded(*self.shadow.model))
         words = [word for word in self.stops if word is not FinishReason.OTHER] or self.stops
@@ -228,7 +271,7 @@ class TurnRules(RuleBasedStateMachine):
             statuses = [event.result.status for event in fresh if isinstance(event, ToolCallFinished)]
             assert set(statuses) <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
         kind = self.shadow.finished.outcome.kind if self.shadow.finished is not None else None
-        expected = expected_kinds(self.shadow, reason, book, said_text=self.said_text, refused=self.refused)
+        expected = expected_kinds(self.shadow, reason, book, said_text=self.said_text, refused=self.refused, held=held)
         assert kind in expected, f"{kind} after {reason}"
         self.forget_attempt()
 
@@ -313,13 +356,15 @@ class TurnRules(RuleBasedStateMachine):
         call.resolving, call.resolvable = False, problem is None
         call.repairs = repairs if problem is None else ()
         known = len(self.shadow.notice_reasons)
-        self.tell(ToolResolved(call_id, ref("look"), fault, repairs))
+        self.tell(ToolResolved(call_id, self.people.ref(call.name), fault, repairs))
         told = [(Reason.TOOL_ARGUMENTS_REPAIRED, call_id)] if call.repairs else []
         assert self.shadow.notice_reasons[known:] == told, "a repair is told once, nothing else is"
         if problem is not None:
             denied = problem is Reason.TOOL_DENIED
             assert call.result is not None
-            assert call.result.status is (ToolResultStatus.DENIED if denied else ToolResultStatus.ERROR)
+            circle = call.result.failure is not None and call.result.failure.reason is Reason.TOOL_LOOP_DETECTED
+            expected = ToolResultStatus.DENIED if denied else ToolResultStatus.ERROR
+            assert call.result.status is (ToolResultStatus.NOT_EXECUTED if circle else expected)
 
     @precondition(lambda self: self.begun and self.shadow.executing and self.shadow.settled is None)
     @rule(data=st.data(), status=STATUSES)
@@ -328,7 +373,9 @@ class TurnRules(RuleBasedStateMachine):
 
     def finish_tool(self, call_id: str, status: ToolResultStatus) -> None:
         fault = None if status is ToolResultStatus.OK else failure(Reason.TOOL_FAILED, phase=FailurePhase.TOOL)
-        self.tell(ToolFinished(call_id, ToolResult(call_id, status, (Part("part_1", Text("x")),), failure=fault), 3))
+        given = ToolResult(call_id, status, (Part("part_1", Text("x")),), failure=fault)
+        by_caller = self.shadow.calls[call_id].with_caller
+        self.tell(CallerResult(given, 3) if by_caller else ToolFinished(call_id, given, 3))
         call = self.shadow.calls[call_id]
         result = call.result
         assert result is not None
@@ -352,7 +399,11 @@ class TurnRules(RuleBasedStateMachine):
 
     @property
     def may_end_late(self) -> list[str]:
-        return [call_id for call_id, call in self.shadow.calls.items() if call.executed and not call.late]
+        return [
+            call_id
+            for call_id, call in self.shadow.calls.items()
+            if call.executed and not (call.late or call.with_caller)
+        ]
 
     @precondition(lambda self: self.begun and self.shadow.executing and self.shadow.settled is None)
     @rule(data=st.data())
@@ -360,6 +411,75 @@ class TurnRules(RuleBasedStateMachine):
         known = len(self.shadow.log)
         self.tell(ToolProgress(data.draw(st.sampled_from(self.shadow.executing)), 0.5))
         assert len(self.shadow.log) == known + 1
+
+    # --- people -----------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.begun and self.shadow.caller.pending and self.shadow.settled is None)
+    @rule(data=st.data(), decision=st.sampled_from(list(ApprovalDecision)), comment=st.sampled_from(["", "Not now."]))
+    def a_person_answers(self, data: st.DataObject, decision: ApprovalDecision, comment: str) -> None:
+        self.answer(data.draw(st.sampled_from(list(self.shadow.caller.pending))), decision, comment)
+
+    def answer(self, approval_id: str, decision: ApprovalDecision, comment: str) -> None:
+        assert approval_id in self.machine.pending_approvals
+        call = self.shadow.calls[self.shadow.caller.asked[approval_id]]
+        self.tell(ApprovalAnswered(approval_id, decision, "ann", (), comment))
+        assert approval_id not in self.machine.pending_approvals
+        if decision is ApprovalDecision.REJECT:
+            assert call.result is not None
+            assert call.result.status is ToolResultStatus.DENIED
+            words = [part.content.text for part in call.result.content if isinstance(part.content, Text)]
+            assert (f"The user says: {comment}" in words) == bool(comment), "the comment is not told to the model"
+
+    @precondition(lambda self: self.begun and self.shadow.with_caller and self.shadow.settled is None)
+    @rule(data=st.data(), status=st.sampled_from([ToolResultStatus.OK, ToolResultStatus.OK, ToolResultStatus.ERROR]))
+    def the_caller_hands_in_a_result(self, data: st.DataObject, status: ToolResultStatus) -> None:
+        assert list(self.machine.pending_calls) == self.shadow.with_caller
+        self.finish_tool(data.draw(st.sampled_from(self.shadow.with_caller)), status)
+
+    @precondition(lambda self: self.begun and self.waited_for and self.shadow.settled is None)
+    @rule(data=st.data())
+    def nobody_answers_in_time(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(self.waited_for))
+        call = self.shadow.calls[self.shadow.caller.asked.get(key, key)]
+        self.tell(WaitExpired(key, 5.0))
+        assert call.result is not None
+        assert call.result.failure is not None
+        assert call.result.failure.reason is Reason.WAIT_EXPIRED
+        assert call.result.status is (ToolResultStatus.ERROR if call.executed else ToolResultStatus.DENIED)
+        if self.shadow.bounds.wait_expiry is WaitExpiryMode.ABORT:
+            assert self.shadow.finished is not None, "approval.wait_expiry ABORT did not abort"
+
+    @precondition(lambda self: self.begun and self.shadow.caller.told is not None and self.shadow.settled is None)
+    @rule()
+    def another_process_takes_over(self) -> None:
+        """From here on there are two machines: one that was never interrupted, and one that the log tells of it."""
+        self.restarts += 1
+        machine = resumed(self.setup, self.shadow.log, 1 + self.restarts)
+        assert machine is not None, "a run that waits cannot be resumed"
+        assert list(machine.pending_approvals.items()) == list(self.machine.pending_approvals.items())
+        assert machine.pending_calls == self.machine.pending_calls
+        assert (machine.waiting, machine.takes_input) == (self.machine.waiting, self.machine.takes_input)
+        self.twin, self.machine = self.machine, machine
+        self.ignored = 0
+        self.shadow.restarted()
+
+    @property
+    def waited_for(self) -> list[str]:
+        return [*self.shadow.caller.pending, *self.shadow.with_caller]
+
+    @precondition(lambda self: self.begun and self.given < 3 and self.shadow.settled is None)
+    @rule(number=st.sampled_from([1, 1, 2]))
+    def the_caller_adds_input(self, number: int) -> None:
+        messages = tuple(
+            Message(Role.USER, (Part(f"given_{self.given + n}", Text("More.")),), f"msg_given_{self.given + n}")
+            for n in range(number)
+        )
+        self.given += number
+        takes = self.shadow.caller.takes_input(self.shadow)
+        assert self.machine.takes_input == takes, "promises to read input, or not, and does otherwise"
+        known = len(self.shadow.log)
+        self.tell(InputGiven(messages), means_something=takes)
+        assert len(self.shadow.log) == known + takes
 
     # --- callers, clocks, faults ------------------------------------------------------------------------------------
 
@@ -397,6 +517,11 @@ class TurnRules(RuleBasedStateMachine):
             stray += [Begin(), PreparationFailed(failure())]
         if call_id not in shadow.executing:
             stray += [ToolFinished(call_id, ToolResult(call_id, ToolResultStatus.OK)), ToolProgress(call_id, 0.1)]
+        if call_id not in shadow.with_caller:
+            stray.append(CallerResult(ToolResult(call_id, ToolResultStatus.OK)))
+        answered = [each for each in ("appr_of_nobody", *shadow.caller.asked) if each not in shadow.caller.pending]
+        stray.append(ApprovalAnswered(answered[-1], ApprovalDecision.ALWAYS, "bob"))
+        stray.append(WaitExpired(call_id if call_id not in shadow.with_caller else answered[-1], 5.0))
         if call_id not in self.may_end_late:
             stray.append(ToolResultLate(call_id))
         if call_id not in shadow.resolving:
@@ -418,6 +543,10 @@ class TurnRules(RuleBasedStateMachine):
                 assert outcome.kind is OutcomeKind.BUDGET_EXCEEDED
             case DriverFailed() | PreparationFailed():
                 assert outcome.kind is OutcomeKind.ERRORED
+            case WaitExpired() if self.shadow.bounds.wait_expiry is WaitExpiryMode.ABORT:
+                assert outcome.kind is OutcomeKind.ABORTED
+                assert outcome.limit_trip is not None
+                assert outcome.limit_trip.policy_path == "timeout.wait"
             case _:
                 assert outcome.kind not in {OutcomeKind.ABORTED, OutcomeKind.BUDGET_EXCEEDED}
         if outcome.kind is OutcomeKind.MAX_STEPS:
@@ -437,6 +566,13 @@ class TurnRules(RuleBasedStateMachine):
     def a_process_dies(self) -> None:
         """Recovery must be able to close the log of this moment; the run itself goes on here."""
         check_crash(self.shadow)
+
+
+def alike(step: Step) -> str:
+    """What a step says, whatever its parts are called, and apart from how much a model call repeats."""
+    settled = [effect.messages for effect in step.effects if isinstance(effect, Settle)]
+    said = (step.events, [type(effect) for effect in step.effects], settled)
+    return re.sub(r"'part_(e\d+_)?\d+", "'part", repr(said))
 
 
 def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> None:

@@ -21,7 +21,7 @@ from turnwired.turn.ids import Ids
 from turnwired.turn.out import Out
 from turnwired.turn.pieces import Call, CallState
 
-_COMPLETED = frozenset({ToolResultStatus.OK, ToolResultStatus.ERROR})
+COMPLETED = frozenset({ToolResultStatus.OK, ToolResultStatus.ERROR})
 """What a tool that ran gave: something to answer from."""
 NAMES_SHOWN = 40
 """Names of tools that the model is told of when it asks for one that does not exist."""
@@ -229,7 +229,7 @@ class ToolBatch:
             call_id=call.call_id,
             content=tuple(Part(self._ids.part(), part.content) for part in fact.result.content),
         )
-        if result.status in _COMPLETED:
+        if result.status in COMPLETED:
             self.completed += 1
         if call.repairs:
             result = aftermath.with_repairs(result, call, self._ids.part())
@@ -248,6 +248,12 @@ class ToolBatch:
                     "Interrupted: the run was stopped while the tool ran. It may have taken effect.",
                 )
         self.refuse(out, "Not executed: the run was stopped before the tool began.")
+
+    def restore(self, call: Call, result: ToolResult, *, completed: bool) -> None:
+        """Take over a call that has settled, in a batch that begins where another process left it."""
+        call.state, call.result = CallState.SETTLED, result
+        self._unsettled -= 1
+        self.completed += completed
 
     # --- settling ---------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,12 @@ class Ledger:
         self._costs.append(cost)
         return cost
 
+    def charged(self, usage: Usage, cost: Cost | None, *, spent: bool) -> None:
+        """Count an attempt that was charged before this ledger began."""
+        self._usages.append(usage)
+        if spent:
+            self._costs.append(cost)
+
     def usage(self) -> Usage:
         """The sum of all attempts."""
         return sum_usage(self._usages)

@@ -36,9 +36,7 @@ from turnwired.turn.completion import Completion
 from turnwired.turn.effects import Abandon, AskHook, CallModel, Emitted, Settle, Step, Wait
 from turnwired.turn.ending import Ending, OutputCap
 from turnwired.turn.facts import (
-    ApprovalAnswered,
     Begin,
-    CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
@@ -52,9 +50,7 @@ from turnwired.turn.facts import (
     PreparationFailed,
     RetryDue,
     ToolFact,
-    ToolFinished,
     ToolProgress,
-    ToolResolved,
     ToolResultLate,
     WaitExpired,
 )
@@ -64,8 +60,9 @@ from turnwired.turn.ledger import Ledger, spent_usage
 from turnwired.turn.out import NOTHING, Out
 from turnwired.turn.pieces import Call
 from turnwired.turn.setup import OutputCheck, TurnSetup
+from turnwired.turn.standing import Standing
 from turnwired.turn.state import ACCEPTED, TurnState
-from turnwired.turn.waiting import Waiting, call_of
+from turnwired.turn.waiting import Waiting, calls_with_caller
 
 
 class TurnMachine:
@@ -106,13 +103,13 @@ class TurnMachine:
 
     @property
     def pending_approvals(self) -> Mapping[str, Approval]:
-        """Questions without an answer, by id. Read only, as is all below; times are the driver's to put in."""
+        """Questions without an answer, by id. Their times are the driver's to put in."""
         return self._waiting.approvals
 
     @property
     def pending_calls(self) -> Mapping[str, ToolCall]:
         """Calls that the caller executes now, by id."""
-        return {call.call_id: call_of(call) for call in self._batch.with_caller} if self._batch is not None else {}
+        return calls_with_caller(self._batch)
 
     @property
     def waiting(self) -> RunWaiting | None:
@@ -125,6 +122,16 @@ class TurnMachine:
         stuck = self._batch is not None and self._batch.over_bound
         lasts = InputGiven in ACCEPTED[self.state] and self._kind is IterationKind.STEP
         return lasts and not stuck and self.iteration < self.setup.bounds.max_steps
+
+    def stand_at(self, standing: Standing) -> None:
+        """Stand where this run stood before, in place of Begin (``turnwired.turn.resume``)."""
+        self.state, self.iteration, self.attempt = TurnState.RUNNING_TOOLS, standing.iteration, 1
+        self._kind, self._ids, self._batch = standing.kind, standing.ids, standing.batch
+        self._transcript, self._waiting = standing.transcript, standing.waiting
+        self._ledger, self._admission, self._completion = standing.ledger, standing.admission, standing.completion
+        self._calls_settled, self._calls_completed = standing.calls_settled, standing.calls_completed
+        self._limit_reported, self._usage_missed = standing.limit_reported, standing.usage_missed
+        self._answer = self._new_answer()
 
     def feed(self, fact: Fact) -> Step:
         """Take one fact and say what follows from it: events first, in order, then effects, in order.
@@ -142,6 +149,8 @@ class TurnMachine:
         return out.step()
 
     def _dispatch(self, fact: Fact, out: Out) -> bool:
+        if isinstance(fact, ToolFact):
+            return self._tool_fact(fact, out)
         match fact:
             case Begin():
                 self._run_started(out)
@@ -152,8 +161,6 @@ class TurnMachine:
                 return self._is_current(fact.iteration, fact.attempt) and self._model_fact(fact, out)
             case RetryDue(iteration, attempt):
                 return self._retry_due(iteration, attempt, out)
-            case ToolResolved() | ToolProgress() | ToolFinished() | ApprovalAnswered() | CallerResult() | WaitExpired():
-                return self._tool_fact(fact, out)
             case InputGiven(messages):
                 return self._input_given(messages, out)
             case CompletionDecided():
@@ -422,27 +429,13 @@ class TurnMachine:
 
     def _tool_fact(self, fact: ToolFact, out: Out) -> bool:
         batch = self._batch
-        if batch is None:
+        if batch is None or not self._waiting.take(fact, batch, out):
             return False
-        match fact:
-            case ToolProgress():
-                return batch.progressed(fact, out)
-            case ToolResolved():
-                taken = batch.resolved(fact, out)
-                if taken:
-                    self._waiting.rule(fact, batch, out)
-            case ToolFinished() | CallerResult():
-                taken = batch.finished(fact, out)
-            case ApprovalAnswered():
-                taken = self._waiting.answered(fact, batch, out)
-            case WaitExpired(_, limit):
-                taken = self._waiting.expired(fact, batch, out)
-                if taken and self.setup.bounds.wait_expiry is WaitExpiryMode.ABORT:
-                    self._stop(out, ending.wait_expired(limit), FinishReason.ABORTED)
-                    return True
-        if taken and not self._abort_on_failure(out, batch):
+        if type(fact) is WaitExpired and self.setup.bounds.wait_expiry is WaitExpiryMode.ABORT:
+            self._stop(out, ending.wait_expired(fact.limit), FinishReason.ABORTED)
+        elif type(fact) is not ToolProgress and not self._abort_on_failure(out, batch):
             self._advance_tools(out, batch)
-        return taken
+        return True
 
     def _abort_on_failure(self, out: Out, batch: ToolBatch) -> bool:
         culprit = batch.culprit

@@ -55,7 +55,7 @@ class Call:
         "waiting",
     )
 
-    def __init__(self, provider_call_id: str) -> None:
+    def __init__(self, provider_call_id: str = "") -> None:
         self.call_id = ""
         self.provider_call_id = provider_call_id
         self.name = ""

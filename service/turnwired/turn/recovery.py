@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from turnwired.domain.event import (
     Event,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -83,6 +84,7 @@ class _Iteration:
     entries: dict[str, Part | _OpenPart | _Call] = field(default_factory=dict[str, "Part | _OpenPart | _Call"])
     finish_reason: FinishReason | None = None
     correction: str = ""
+    appended: list[Message] = field(default_factory=list[Message])
 
 
 def closing_step(
@@ -92,14 +94,14 @@ def closing_step(
 
     A run that died before its first event was stored gets a RunStarted that names no model and no policy.
     """
-    replay = _Replay()
+    replay = Replay()
     for logged in events:
         replay.add(logged)
     started = RunStarted(run_id, agent_id, 0, ModelSelection("", ""), EffectivePolicy(Policy(), ()), (), session_id)
     return replay.close(started, failure)
 
 
-class _Replay:
+class Replay:
     """The state of a run as its log tells it."""
 
     def __init__(self) -> None:
@@ -113,6 +115,7 @@ class _Replay:
         self._provider = ""
 
     def add(self, logged: LoggedEvent) -> None:
+        """Take the next event."""
         event = logged.event
         self._started = True
         match event:
@@ -128,6 +131,8 @@ class _Replay:
                 self._usages.append(usage)
                 if usage != Usage():
                     self._costs.append(cost)
+            case InputAppended(messages):
+                self._iterations[-1].appended += messages
             case IterationFinished():
                 self._iterations[-1].finish_reason = event.finish_reason
                 self._usages.append(event.usage)
@@ -179,6 +184,7 @@ class _Replay:
             entry.fragments.append(delta.text)
 
     def close(self, started: RunStarted, failure: Failure) -> Closing:
+        """What closes the log after these events."""
         run_id = started.run_id
         ids = Ids(run_id, part_prefix="part_r")  # the run's own part ids are taken
         last = self._iterations[-1].number if self._iterations else 0
@@ -187,7 +193,8 @@ class _Replay:
         if not self._settled:
             self._close_iteration(closing, failure)
             self._close_calls(closing, ids, last)
-        transcript = self._transcript(run_id, ids)
+        transcript = self.transcript(run_id, ids)
+        transcript.end()
         emitted = [Emitted(last, event) for event in closing]
         if not self._started:
             emitted.append(Emitted(0, started))
@@ -220,8 +227,10 @@ class _Replay:
             call.result = settled_result(call_id, ids.part(), status, reason, message, iteration)
             closing.append(ToolCallFinished(call.result))
 
-    def _transcript(self, run_id: str, ids: Ids) -> Transcript:
+    def transcript(self, run_id: str, ids: Ids, *, tools_run: bool = False) -> Transcript:
+        """What the run has added to its conversation. ``tools_run``: the last calls have not all settled."""
         transcript = Transcript(run_id, ids)
+        last = self._iterations[-1] if self._iterations else None
         for iteration in self._iterations:
             cut = iteration.finish_reason in UNFINISHED
             parts: list[Part] = []
@@ -235,7 +244,9 @@ class _Replay:
                         results.append(entry.result)
             transcript.begin_turn()
             transcript.add_turn(parts, cut=cut, paused=iteration.finish_reason is FinishReason.PAUSE)
-            transcript.add_results(results)
+            if not (tools_run and iteration is last):
+                transcript.add_results(results)
+            transcript.hold(iteration.appended)
             if iteration.correction:
                 transcript.add_correction(iteration.correction)
         if self._unread:

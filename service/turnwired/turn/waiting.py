@@ -7,7 +7,7 @@ starts a call, and knows nothing of models, clocks or stores.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from types import MappingProxyType
 
 from turnwired.domain.approval import (
     BY_CASCADE,
@@ -25,25 +25,21 @@ from turnwired.domain.policy import PermissionAction, PermissionRule
 from turnwired.policy.permissions import ASKING, DOOM_LOOP, TOOL, Permissions, Ruling, literal
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.effects import AwaitCaller
-from turnwired.turn.facts import ApprovalAnswered, ToolResolved, WaitExpired
+from turnwired.turn.facts import (
+    ApprovalAnswered,
+    CallerResult,
+    ToolFact,
+    ToolFinished,
+    ToolProgress,
+    ToolResolved,
+    WaitExpired,
+)
 from turnwired.turn.history import unknown_tool
 from turnwired.turn.ids import Ids
 from turnwired.turn.out import Out
 from turnwired.turn.pieces import Call, CallState
 
 REJECTED_TOO = "Not executed: the user rejected another call of this answer, and with it this one."
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A pending question. ``asks_for``: what the tool would be asked about if it were no circle."""
-
-    approval: Approval
-    asks_for: PermissionRequest
-
-    @property
-    def of_circle(self) -> bool:
-        return self.approval.kind is ApprovalKind.LOOP_DETECTED
 
 
 class Waiting:
@@ -53,27 +49,44 @@ class Waiting:
         self._run_id = run_id
         self._ids = ids
         self.permissions = permissions
-        self._questions: dict[str, _Question] = {}
+        self._pending: dict[str, Approval] = {}
         self._told: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     @property
-    def approvals(self) -> dict[str, Approval]:
+    def approvals(self) -> Mapping[str, Approval]:
         """Questions without an answer, by id, in the order in which they were asked."""
-        return {approval_id: question.approval for approval_id, question in self._questions.items()}
+        return MappingProxyType(self._pending)
 
     def now(self, batch: ToolBatch | None) -> RunWaiting | None:
         """What the run waits for, as far as it was told; None: it goes on. The times are the driver's to put in."""
         if self._told is None or batch is None:
             return None
-        return RunWaiting(tuple(self.approvals.values()), tuple(call_of(call) for call in batch.with_caller))
+        return RunWaiting(tuple(self._pending.values()), tuple(calls_with_caller(batch).values()))
 
     def loop_action(self, routed_name: str) -> PermissionAction:
         """What is done about a call of this tool that goes round in circles."""
         return self.permissions.loop_action(routed_name)
 
+    def take(self, fact: ToolFact, batch: ToolBatch, out: Out) -> bool:
+        """Take a fact about a call. False when it means nothing: nobody waits for it, or not any more."""
+        match fact:
+            case ToolProgress():
+                return batch.progressed(fact, out)
+            case ToolResolved():
+                taken = batch.resolved(fact, out)
+                if taken:
+                    self._rule(fact, batch, out)
+                return taken
+            case ToolFinished() | CallerResult():
+                return batch.finished(fact, out)
+            case ApprovalAnswered():
+                return self._answered(fact, batch, out)
+            case WaitExpired():
+                return self._expired(fact, batch, out)
+
     # --- a call was found ---------------------------------------------------------------------------------------------
 
-    def rule(self, fact: ToolResolved, batch: ToolBatch, out: Out) -> None:
+    def _rule(self, fact: ToolResolved, batch: ToolBatch, out: Out) -> None:
         """Say of a call that may run otherwise whether it does, is denied, or waits for a person."""
         call = batch.call(fact.call_id)
         if call is None or call.state is not CallState.READY or call.tool is None:
@@ -86,13 +99,11 @@ class Waiting:
         elif verdict is not None:
             name = call.tool.routed_name
             circle = PermissionRequest(DOOM_LOOP, (name,), (literal(name),), verdict.question)
-            self._ask(ApprovalKind.LOOP_DETECTED, circle, asks_for, call, out)
+            self._ask(ApprovalKind.LOOP_DETECTED, circle, call, out)
         elif ruling.action in ASKING:
-            self._ask(ruling.kind, asks_for, asks_for, call, out)
+            self._ask(ruling.kind, asks_for, call, out)
 
-    def _ask(
-        self, kind: ApprovalKind, request: PermissionRequest, asks_for: PermissionRequest, call: Call, out: Out
-    ) -> None:
+    def _ask(self, kind: ApprovalKind, request: PermissionRequest, call: Call, out: Out) -> None:
         called = call_of(call)
         name = called.tool.routed_name
         approval = Approval(
@@ -107,46 +118,45 @@ class Waiting:
             call_digest=digest_of_call(name, call.arguments),
         )
         call.state = CallState.ASKED
-        self._questions[approval.approval_id] = _Question(approval, asks_for)
+        self._pending[approval.approval_id] = approval
         out.emit(ApprovalRequested(approval))
         out.do(AwaitCaller(approval.approval_id))
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def answered(self, fact: ApprovalAnswered, batch: ToolBatch, out: Out) -> bool:
+    def _answered(self, fact: ApprovalAnswered, batch: ToolBatch, out: Out) -> bool:
         """Take an answer. False when nobody waits for it: the first one stands."""
-        question = self._questions.get(fact.approval_id)
-        if question is None:
+        approval, by = self._pending.get(fact.approval_id), fact.resolved_by
+        if approval is None:
             return False
-        approval, by = question.approval, fact.resolved_by
         match fact.decision:
             case ApprovalDecision.ONCE:
-                self._resolve(out, batch, question, ApprovalResolved(approval.approval_id, fact.decision, by))
+                self._resolve(out, batch, approval, ApprovalResolved(approval.approval_id, fact.decision, by))
             case ApprovalDecision.ALWAYS:
                 shown = approval.always_patterns
                 chosen = tuple(pattern for pattern in shown if not fact.patterns or pattern in fact.patterns)
                 added = tuple(PermissionRule(approval.permission, each, PermissionAction.ALLOW) for each in chosen)
                 answer = ApprovalResolved(approval.approval_id, fact.decision, by, added_rules=added)
-                self._resolve(out, batch, question, answer)
+                self._resolve(out, batch, approval, answer)
                 self.permissions = self.permissions.with_rules(added)
                 self._allow_others(out, batch)
             case ApprovalDecision.REJECT:
                 answer = ApprovalResolved(approval.approval_id, fact.decision, by, fact.comment)
                 words = "Not executed: the user rejected the call."
                 comment = f"The user says: {fact.comment}" if fact.comment else ""
-                self._reject(out, batch, question, answer, Reason.TOOL_REJECTED, words, comment)
-                for other in tuple(self._questions.values()):
-                    answer = ApprovalResolved(other.approval.approval_id, fact.decision, BY_CASCADE)
+                self._reject(out, batch, approval, answer, Reason.TOOL_REJECTED, words, comment)
+                for other in tuple(self._pending.values()):
+                    answer = ApprovalResolved(other.approval_id, fact.decision, BY_CASCADE)
                     self._reject(out, batch, other, answer, Reason.TOOL_REJECTED, REJECTED_TOO)
         return True
 
-    def expired(self, fact: WaitExpired, batch: ToolBatch, out: Out) -> bool:
+    def _expired(self, fact: WaitExpired, batch: ToolBatch, out: Out) -> bool:
         """Nobody answered, or handed in the result, in time. False when nobody waits for it any more."""
-        question = self._questions.get(fact.key)
-        if question is not None:
+        approval = self._pending.get(fact.key)
+        if approval is not None:
             answer = ApprovalResolved(fact.key, ApprovalDecision.REJECT, BY_TIMEOUT)
             words = "Not executed: the call needs the user's approval, and nobody answered in time."
-            self._reject(out, batch, question, answer, Reason.WAIT_EXPIRED, words)
+            self._reject(out, batch, approval, answer, Reason.WAIT_EXPIRED, words)
             return True
         call = batch.call(fact.key)
         if call is None or call.state is not CallState.WITH_CALLER:
@@ -155,20 +165,20 @@ class Waiting:
         return True
 
     def _allow_others(self, out: Out, batch: ToolBatch) -> None:
-        """Settle the questions that need none any more, now that there are new rules."""
-        for question in tuple(self._questions.values()):
-            asks_for = question.asks_for
-            name = question.approval.call.tool.routed_name
-            circle_goes_on = question.of_circle and self.loop_action(name) is not PermissionAction.ALLOW
-            if circle_goes_on or not self.permissions.rules_allow(asks_for.permission, asks_for.patterns):
-                continue
-            answer = ApprovalResolved(question.approval.approval_id, ApprovalDecision.ONCE, BY_CASCADE)
-            self._resolve(out, batch, question, answer)
+        """Settle the questions that need none any more, now that there are new rules.
 
-    def _resolve(self, out: Out, batch: ToolBatch, question: _Question, answer: ApprovalResolved) -> Call:
-        del self._questions[answer.approval_id]
+        But not those about circles: each stands for what its tool would be asked about, too.
+        """
+        for approval in tuple(self._pending.values()):
+            of_circle = approval.kind is ApprovalKind.LOOP_DETECTED
+            if not of_circle and self.permissions.rules_allow(approval.permission, approval.patterns):
+                answer = ApprovalResolved(approval.approval_id, ApprovalDecision.ONCE, BY_CASCADE)
+                self._resolve(out, batch, approval, answer)
+
+    def _resolve(self, out: Out, batch: ToolBatch, approval: Approval, answer: ApprovalResolved) -> Call:
+        del self._pending[answer.approval_id]
         out.emit(answer)
-        call = batch.call(question.approval.call.call_id)
+        call = batch.call(approval.call.call_id)
         assert call is not None, "a question is about a call of the batch"
         if answer.decision is not ApprovalDecision.REJECT:
             batch.allow(call)
@@ -178,13 +188,13 @@ class Waiting:
         self,
         out: Out,
         batch: ToolBatch,
-        question: _Question,
+        approval: Approval,
         answer: ApprovalResolved,
         reason: Reason,
         words: str,
         comment: str = "",
     ) -> None:
-        batch.deny(out, self._resolve(out, batch, question, answer), reason, words, comment)
+        batch.deny(out, self._resolve(out, batch, approval, answer), reason, words, comment)
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
@@ -198,7 +208,7 @@ class Waiting:
         """Say what the run waits for, if nothing of it can go on without the caller and this was not said."""
         if batch.goes_on:
             return
-        waits_for = (tuple(self._questions), tuple(call.call_id for call in batch.with_caller))
+        waits_for = (tuple(self._pending), tuple(call.call_id for call in batch.with_caller))
         if waits_for != self._told:
             self._told = waits_for
             waiting = self.now(batch)
@@ -207,23 +217,23 @@ class Waiting:
 
     def withdraw(self) -> None:
         """The run has ended: nothing is asked any more."""
-        self._questions.clear()
+        self._pending.clear()
         self._told = None
 
-    def restore(self, waiting: RunWaiting, permissions: Permissions, own: Mapping[str, PermissionRequest]) -> None:
-        """Stand where a run stood that waits for this. ``own``: what tools asked for, by id of the question."""
-        self.permissions = permissions
-        for approval in waiting.approvals:
-            name = approval.call.tool.routed_name
-            asks_for = own.get(approval.approval_id, asking_for(name))
-            self._questions[approval.approval_id] = _Question(approval, asks_for)
-        calls = tuple(call.call_id for call in waiting.client_tool_calls)
-        self._told = (tuple(self._questions), calls)
+    def restore(self, waiting: RunWaiting) -> None:
+        """Stand where a run stood that was told to wait for this."""
+        self._pending = {approval.approval_id: approval for approval in waiting.approvals}
+        self._told = (tuple(self._pending), tuple(call.call_id for call in waiting.client_tool_calls))
 
 
 def asking_for(routed_name: str) -> PermissionRequest:
     """What a call asks for whose tool says nothing finer."""
     return PermissionRequest(TOOL, (routed_name,), (literal(routed_name),), f"Call {routed_name}?")
+
+
+def calls_with_caller(batch: ToolBatch | None) -> dict[str, ToolCall]:
+    """The calls that the caller executes now, by id."""
+    return {call.call_id: call_of(call) for call in batch.with_caller} if batch is not None else {}
 
 
 def call_of(call: Call) -> ToolCall:
