@@ -131,12 +131,13 @@ async def world(
     hooks: Mapping[str, CompletionHook] | None = None,
     agents: Sequence[Agent] = (),
     max_run_depth: int = 4,
+    provider_name: str = "scripted",
 ) -> AsyncIterator[World]:
     """An engine that is up, and is stopped at the end."""
-    provider = ScriptedProvider(list(script))
+    provider = ScriptedProvider(list(script), provider_name)
     registry = MemoryRegistry(dict(functions or {}))
     kept = store or MemoryStore()
-    model = ModelSelection("scripted", "scripted-model", options=options or GenerationOptions())
+    model = ModelSelection(provider_name, "scripted-model", options=options or GenerationOptions())
     wiring = Wiring(
         config=EngineConfig(
             "default",
@@ -146,7 +147,7 @@ async def world(
             deployment_policy=policy or Policy(),
         ),
         agents={"default": Agent("default", ("Be brief.",), model), **{agent.agent_id: agent for agent in agents}},
-        providers={"scripted": provider},
+        providers={provider_name: provider},
         default_model=model,
         registry=registry,
         store=kept,

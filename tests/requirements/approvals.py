@@ -34,5 +34,10 @@ REQUIREMENTS: dict[str, str] = {
     "APPROVE-42": "The same addition again adds nothing, also after the run; another under its id is refused.",
     "APPROVE-43": "Nothing is taken that no iteration would read.",
     "APPROVE-44": "An addition that breaks a rule is refused by its path.",
+    "APPROVE-60": "A run that waits goes on waiting after a restart, however its process ended, with its questions, "
+    "handed-out calls, rules and added input; nothing is done twice.",
+    "APPROVE-51": "What expired while there was no process is expired at the start.",
+    "APPROVE-52": "A waiting run that cannot go on is closed, its questions withdrawn.",
+    "APPROVE-53": "A stop leaves the runs that wait, or begin to, and ends the others.",
     "APPROVE-50": "Of answers, cancellations and expiries at once exactly one counts, and all agree which.",
 }

@@ -132,7 +132,7 @@ BROKEN: list[tuple[str, message_pb2.ToolResult]] = [
     ("results[0].original_size_bytes", message_pb2.ToolResult(call_id="c", status=OK, original_size_bytes=1)),
     (
         "results[0].failure",
-        message_pb2.ToolResult(call_id="c", status=OK, failure=outcome_pb2.Failure(phase=1, reason=1)),
+        message_pb2.ToolResult(call_id="c", status=OK, failure=outcome_pb2.Failure(message="no")),
     ),
     (
         "results[0].content[0]",

@@ -77,22 +77,24 @@ def results(request: turn_service_pb2.SubmitToolResultsRequest) -> list[Handed]:
     handed: list[Handed] = []
     for index, message in enumerate(request.results):
         path = f"results[{index}]"
+        why = message.failure.message if message.HasField("failure") else None
+        message.ClearField("failure")  # of which only the words are the caller's to say
         try:
             result = tool_result_from_pb(message)
         except CodecError as error:
             problems.add(f"{path}.{error.path}" if error.path else path, error.problem)
             continue
-        handed.append(_handed(result, path, problems))
+        handed.append(_handed(result, why, path, problems))
     problems.raise_if_any()
     return handed
 
 
-def _handed(result: ToolResult, path: str, problems: Problems) -> Handed:
+def _handed(result: ToolResult, why: str | None, path: str, problems: Problems) -> Handed:
     problems.check_id(f"{path}.call_id", result.call_id)
     if result.status not in (ToolResultStatus.OK, ToolResultStatus.ERROR):
         words = TOOL_RESULT_STATUS.to_wire[result.status]
         problems.add(f"{path}.status", f"must be OK or ERROR, not {words}")
-    if result.failure is not None and result.status is ToolResultStatus.OK:
+    if why is not None and result.status is ToolResultStatus.OK:
         problems.add(f"{path}.failure", "goes with a status of ERROR only")
     if result.original_size_bytes is not None:
         problems.add(f"{path}.original_size_bytes", "is set by the server, which cuts what is too long")
@@ -105,8 +107,7 @@ def _handed(result: ToolResult, path: str, problems: Problems) -> Handed:
         if isinstance(part.content, ToolCall | ToolResult | AttachmentRef):
             problems.add(f"{path}.content[{number}]", "a result holds no calls, no results and no attachments")
     is_error = result.status is ToolResultStatus.ERROR
-    message = result.failure.message if result.failure is not None else ""
-    return Handed(result.call_id, result.content, result.structured_json, is_error, message)
+    return Handed(result.call_id, result.content, result.structured_json, is_error, why or "")
 
 
 def appended(request: turn_service_pb2.AppendInputRequest) -> tuple[Message, ...]:
