@@ -11,7 +11,9 @@ from rich.status import Status
 from rich.text import Text
 
 from turnwired.domain.event import (
+    ApprovalResolved,
     Event,
+    InputAppended,
     IterationRetryScheduled,
     PartFinished,
     ReasoningDelta,
@@ -76,7 +78,14 @@ class RunView:
             case RunFinished():
                 self._ended(event)
             case _:
-                pass
+                self._caller_said(event)
+
+    def _caller_said(self, event: Event) -> None:
+        if isinstance(event, ApprovalResolved):
+            words = f": {event.comment}" if event.comment else ""
+            self._line(Text(seen(f"{event.decision.value.lower()} by {event.resolved_by}{words}"), style="dim"))
+        elif isinstance(event, InputAppended):
+            self._line(Text("input was added", style="dim"))
 
     def _part(self, part: Part) -> None:
         """Text was shown as it came; a file can only be named."""
