@@ -106,7 +106,12 @@ CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "self._bounds.max_tool_calls",
     ),
     ("bound: one call of a tool too many", "admission", "self._by_tool[name] >= limit", "self._by_tool[name] > limit"),
-    ("bound: calls of a tool do not count", "admission", "self._by_tool[name] += 1", "pass"),
+    (
+        "bound: calls of a tool do not count",
+        "admission",
+        "        self._by_tool[name] += 1\n        return",
+        "        return",
+    ),
     ("bound: all other tools are free", "admission", 'limits.get("*")', "None"),
     ("bound: a name does not win", "admission", "limits[name] if name in limits else", "None if False else"),
     ("bound: a tool is named again and again", "admission", "self._told.add(call.name)", "pass"),

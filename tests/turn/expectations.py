@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum, auto
 from typing import Any
 
@@ -15,6 +16,7 @@ from turnwired.domain.message import Message, Reasoning, Role, Text, ToolCall, T
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import CompletionMode, ToolErrorMode
 from turnwired.domain.trace import IterationTrace, ToolCallTrace
+from turnwired.turn.effects import Settle, Step
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold, trace_of
 
@@ -168,3 +170,10 @@ def simple(message: Message) -> tuple[Role, str, list[Any]]:
         content = part.content
         contents.append((content.call_id, content.arguments_json) if isinstance(content, ToolCall) else content)
     return message.role, message.message_id, contents
+
+
+def alike(step: Step) -> str:
+    """What a step says, whatever its parts are called, and apart from how much a model call repeats."""
+    settled = [effect.messages for effect in step.effects if isinstance(effect, Settle)]
+    said = (step.events, [type(effect) for effect in step.effects], settled)
+    return re.sub(r"'part_(e\d+_)?\d+", "'part", repr(said))

@@ -7,7 +7,6 @@ late, twice and for work that never was. ``Shadow`` checks each step; a fact tha
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +36,7 @@ from turn.draws import (
 )
 from turn.expectations import (
     AfterFailure,
+    alike,
     check_crash,
     check_recovery,
     check_trace,
@@ -65,7 +65,6 @@ from turnwired.domain.message import Message, Part, Role, Text, ToolResult, Tool
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import ToolErrorMode, WaitExpiryMode
 from turnwired.domain.usage import Usage, UsageSource
-from turnwired.turn.effects import Settle, Step
 from turnwired.turn.facts import (
     ApprovalAnswered,
     Begin,
@@ -566,13 +565,6 @@ class TurnRules(RuleBasedStateMachine):
     def a_process_dies(self) -> None:
         """Recovery must be able to close the log of this moment; the run itself goes on here."""
         check_crash(self.shadow)
-
-
-def alike(step: Step) -> str:
-    """What a step says, whatever its parts are called, and apart from how much a model call repeats."""
-    settled = [effect.messages for effect in step.effects if isinstance(effect, Settle)]
-    said = (step.events, [type(effect) for effect in step.effects], settled)
-    return re.sub(r"'part_(e\d+_)?\d+", "'part", repr(said))
 
 
 def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> None:
