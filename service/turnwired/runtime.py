@@ -36,7 +36,8 @@ from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage
-from turnwired.engine.service import Accepted, Engine
+from turnwired.engine.live import Accepted
+from turnwired.engine.service import Engine
 from turnwired.engine.steering import Answer
 from turnwired.policy.leaves import policy_of
 from turnwired.policy.validate import read_policy, require_valid

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Self
 
 import anyio
@@ -33,13 +33,28 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
-from turnwired.domain.run import Agent, Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
+from turnwired.domain.run import Agent, Caller, Cursor, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.engine.execution import UNWIND_SECONDS, Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
 from turnwired.engine.hooks import Hooks
 from turnwired.engine.ids import new_message_ids, new_run_id
+from turnwired.engine.live import (
+    BEGIN_SECONDS,
+    BROKEN,
+    HOOK_SECONDS,
+    PARENT_ENDED,
+    RESTARTED,
+    STORE_FAILED,
+    STREAM_CUT,
+    Accepted,
+    Live,
+    Stop,
+    ends_with_stream,
+    log_end,
+    nobody,
+)
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
@@ -60,93 +75,6 @@ from turnwired.turn.trace import bounded, trace_of
 logger = logging.getLogger(__name__)
 
 
-BEGIN_SECONDS = 10.0
-"""How long an answer waits for the preparation of its run, which takes so long only while a tool source starts."""
-HOOK_SECONDS = 5.0
-"""How long the end of the process waits for hooks; what they have not taken they are told at the next start."""
-
-STREAM_CUT = Failure(
-    FailurePhase.MODEL,
-    Reason.CALLER_DISCONNECTED,
-    "The stream that started the run was cut, and the run was to end with it (on_disconnect). "
-    "Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
-    retryable=True,
-)
-PARENT_ENDED = Failure(
-    FailurePhase.MODEL,
-    Reason.PARENT_ENDED,
-    "The run on whose behalf this one was made has ended or given it up.",
-)
-RESTARTED = Failure(
-    FailurePhase.SETTLEMENT,
-    Reason.SERVER_RESTARTED,
-    "The server stopped while the run was active. What its tools have done stays done; send the turn again.",
-    retryable=True,
-)
-BROKEN = Failure(
-    FailurePhase.SETTLEMENT,
-    Reason.INTERNAL,
-    "The service failed while it executed the run ({}). Its log has the details.",
-)
-STORE_FAILED = Failure(
-    FailurePhase.SETTLEMENT,
-    Reason.STORE_UNAVAILABLE,
-    "The run could not be stored while it was active. What its tools have done stays done; send the turn again.",
-    retryable=True,
-)
-
-
-def _log_end(run: Run) -> None:
-    """One line for each run that ended: what an operator looks for first. No text of prompt or answer."""
-    if run.outcome is None:
-        return
-    failure = run.outcome.failure
-    why = f" ({failure.phase.value}/{failure.reason.value})" if failure is not None else ""
-    seconds = (run.settle_time_ns - run.create_time_ns) / 1e9
-    logger.info("run %s of agent %s: %s%s in %.1f s", run.run_id, run.agent_id, run.outcome.kind.value, why, seconds)
-
-
-async def _nobody(works: bool) -> None:
-    del works
-
-
-def ends_with_stream(spec: TurnSpec) -> bool:
-    """Whether a run ends when the stream that started it is cut: asked for, or the default of a stateless run."""
-    return spec.session_id is None if spec.on_disconnect is None else spec.on_disconnect is OnDisconnect.CANCEL
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A turn that became a run, or was one already (``existing``)."""
-
-    run_id: str
-    session_id: str | None
-    message_ids: tuple[str, ...]
-    existing: bool
-
-
-Stop = CancelRequested | DeadlineReached
-"""What callers can end a run with."""
-
-
-@dataclass(slots=True)
-class _Live:
-    """A run of this process from its acceptance to its end. ``execution`` is None while it is being prepared.
-
-    ``depth``: how many runs stand above it, each made on behalf of the one above.
-    """
-
-    run: Run
-    log: RunLog
-    caller: Caller
-    done: asyncio.Event
-    depth: int = 0
-    taken_up: bool = False  # it waited when an earlier process ended
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
-    execution: Execution | None = None
-    stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
-
-
 class Engine:
     """Runs turns. Use as an async context manager: inside it is ready, and leaving it ends every run it owns."""
 
@@ -159,13 +87,13 @@ class Engine:
         self.steering = Steering(wiring.store, self)
         self.hooks = Hooks(wiring.hooks, wiring.store, self)
         self._hook_names = tuple(hook.name for hook in wiring.hooks)
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, Live] = {}
         self._children: dict[str, set[str]] = {}
         self._followers: set[Follower] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._stopping = False
         self.store_works = True
-        self.on_store_change: Callable[[bool], Awaitable[None]] = _nobody
+        self.on_store_change: Callable[[bool], Awaitable[None]] = nobody
 
     async def __aenter__(self) -> Self:
         settled, waiting = await settle_unfinished(self._store, RESTARTED, self._hook_names)
@@ -227,7 +155,7 @@ class Engine:
             start_time_ns=now,  # nothing queues yet
             agent_revision=resolved.agent.revision,
         )
-        live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event(), depth)
+        live = Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event(), depth)
         self._live[run_id] = live  # before the wait: counts against the bound, and a repeat finds it
         if spec.parent_run_id is not None:
             self._children.setdefault(spec.parent_run_id, set()).add(run_id)
@@ -237,7 +165,7 @@ class Engine:
 
     async def _own(
         self,
-        live: _Live,
+        live: Live,
         resolved: Resolved,
         input_: Sequence[Message],
         parent_headers: Mapping[str, str],
@@ -268,7 +196,7 @@ class Engine:
             self.hooks.began(live.caller, run_id)
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
-    def _forget(self, live: _Live) -> None:
+    def _forget(self, live: Live) -> None:
         run_id, parent = live.run.run_id, live.run.parent_run_id
         live.done.set()
         live.begun.set()
@@ -330,7 +258,7 @@ class Engine:
     async def _execute(
         self,
         run_id: str,
-        live: _Live,
+        live: Live,
         resolved: Resolved,
         input_: Sequence[Message],
         parent_headers: Mapping[str, str],
@@ -358,20 +286,20 @@ class Engine:
             logger.error("run %s stays unfinished: it cannot be read (%s)", stored.run_id, error)  # noqa: TRY400 - the error says it all
             return
         depth = 0 if parent is None else parent.depth + 1
-        live = _Live(run, log, Caller(stored.tenant), asyncio.Event(), depth, taken_up=True)
+        live = Live(run, log, Caller(stored.tenant), asyncio.Event(), depth, taken_up=True)
         self._live[stored.run_id] = live
         if stored.parent_run_id is not None:
             self._children.setdefault(stored.parent_run_id, set()).add(stored.run_id)
         self._tasks.start_soon(self._own_again, live, stored)
 
-    async def _own_again(self, live: _Live, stored: StoredRun) -> None:
+    async def _own_again(self, live: Live, stored: StoredRun) -> None:
         async def execution() -> Execution | None:
             return await waiting_again(self._wiring, self._preparer, live.run, stored, live.log, live.depth)
 
         self.hooks.began(live.caller, stored.run_id)
         await self._run_to_end(stored.run_id, live, execution)
 
-    async def _run_to_end(self, run_id: str, live: _Live, make: Callable[[], Awaitable[Execution | None]]) -> None:
+    async def _run_to_end(self, run_id: str, live: Live, make: Callable[[], Awaitable[Execution | None]]) -> None:
         """Execute a run until it has settled, or is left waiting. One that cannot be executed is ended from its log."""
         fault: Failure | None = None
         try:
@@ -386,7 +314,7 @@ class Engine:
                 if live.stopped is not None:
                     execution.feed(live.stopped)
                 await execution.run()
-                _log_end(execution.run_state)
+                log_end(execution.run_state)
             if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
                 fault = STORE_FAILED
         except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
@@ -428,7 +356,7 @@ class Engine:
             for live in list(self._live.values()):
                 await live.done.wait()
 
-    def _may_stay(self, live: _Live) -> bool:
+    def _may_stay(self, live: Live) -> bool:
         return self._wiring.config.leave_waiting and live.run.parent_run_id is None
 
     @property
@@ -546,7 +474,7 @@ class Engine:
             elapsed = (now_ns() - live.run.create_time_ns) / 1e9
             self._end(live, DeadlineReached("deadline", limit, elapsed))
 
-    def _end(self, live: _Live, stop: Stop) -> None:
+    def _end(self, live: Live, stop: Stop) -> None:
         if live.execution is not None:
             live.execution.feed(stop)
         else:

@@ -20,7 +20,8 @@ from turnwired.codec.values import failure_to_pb, tool_collision_to_pb, tool_to_
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.run import Caller, Cursor, OnDisconnect
-from turnwired.engine.service import STREAM_CUT, Engine, ends_with_stream
+from turnwired.engine.live import STREAM_CUT, ends_with_stream
+from turnwired.engine.service import Engine
 from turnwired.policy.merge import Layer
 from turnwired.policy.permissions import TOOL
 from turnwired.rpc import request as read
