@@ -31,7 +31,7 @@ from turnwired.tools.port import ToolInvocation
 
 CANCELLED = Failure(FailurePhase.MODEL, Reason.CANCELLED, "chaos")
 WORDS = ("a", " ", "", "lorem ipsum ", "\u2028", "\U0001f600", "x" * 700, "{", '"', "\n\n")
-NAMES = ("ok", "fails", "breaks", "dawdles", "hangs", "reports", "lingers", "unknown", "")
+NAMES = ("ok", "fails", "breaks", "dawdles", "hangs", "reports", "lingers", "client", "unknown", "")
 ARGUMENTS = ("", "{}", '{"a": 1}', '{"a": ', "null", "[]", "x" * 500, '{"a": "\\ud800"}')
 
 

@@ -64,6 +64,8 @@ async def test_a_call_of_the_callers_own_tool_is_handed_out_and_its_result_goes_
     (call,) = run.waiting.client_tool_calls
     assert (call.tool.routed_name, call.tool.source) == ("ask_user", tool_pb2.TOOL_SOURCE_CLIENT)
     assert call.arguments_json == '{"q":"Why?"}'
+    started = next(item.event_time for item in seen.events if item.HasField("tool_call_executing"))
+    assert run.waiting.expire_time.ToNanoseconds() - started.ToNanoseconds() == 86_400 * 10**9
     assert statuses(response) == ["ACCEPTED"]
     assert list(response.pending_call_ids) == []
     assert [item.status for item in seen.results] == [OK]

@@ -136,7 +136,8 @@ async def test_a_run_goes_on_over_many_restarts_and_keeps_what_was_answered_and_
     store.live_for(None)
     (call,) = [item.event for item in reader.events if isinstance(item.event, RunWaiting)][-1].client_tool_calls
     async with world([], {"act": acting.act}, store=store, policy=ASKING) as w:
-        ids, _ = await w.engine.steering.append_input(CALLER, run_id, "once", [user("And more.")])
+        ids, still = await w.engine.steering.append_input(CALLER, run_id, "once", [user("And more.")])
+        assert still.waiting == [item.event for item in reader.events if isinstance(item.event, RunWaiting)][-1]
         store.dead = True
     store.live_for(None)
     async with world([], {"act": acting.act}, store=store, policy=ASKING) as w:

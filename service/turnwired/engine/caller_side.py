@@ -71,6 +71,7 @@ class CallerSide:
         self._timeout = wait_timeout
         self._due = due
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._executing: dict[str, int] = {}
 
     def close(self) -> None:
         """Nothing expires any more."""
@@ -78,18 +79,25 @@ class CallerSide:
             timer.cancel()
         self._timers.clear()
 
+    def executing(self, call_id: str, time_ns: int) -> None:
+        """A call is being executed, by whomever."""
+        self._executing[call_id] = time_ns
+
     # --- expiry -------------------------------------------------------------------------------------------------------
 
     def await_caller(self, key: str) -> None:
         """The run waits for the answer to a question, or for the result of a call, from now on or since before."""
-        approval = self.approvals.get(key)
-        if approval is None and key not in self.calls:
-            self.calls[key] = HandedOut(now_ns())
+        if key not in self.approvals:
+            self._hand_out(key)
         timeout, expires = self._timeout, self._expires(key)
         if timeout is None or expires is None:
             return
         delay = max(0.0, (expires - now_ns()) / 1e9)
         self._timers[key] = asyncio.get_running_loop().call_later(delay, self._due, WaitExpired(key, timeout))
+
+    def _hand_out(self, call_id: str) -> None:
+        if call_id not in self.calls:
+            self.calls[call_id] = HandedOut(self._executing.get(call_id) or now_ns())
 
     def _expires(self, key: str) -> int | None:
         """Unix nanoseconds; None: never."""
@@ -113,6 +121,8 @@ class CallerSide:
                 asked = replace(approval, run_id=self._run.run_id, create_time_ns=time_ns, expire_time_ns=expires)
                 return ApprovalRequested(asked)
             case RunWaiting(approvals, calls):
+                for call in calls:
+                    self._hand_out(call.call_id)
                 keys = [*(item.approval_id for item in approvals), *(call.call_id for call in calls)]
                 times = [time for time in map(self._expires, keys) if time is not None]
                 known = tuple(self.approvals.get(item.approval_id, item) for item in approvals)
@@ -140,6 +150,7 @@ class CallerSide:
                 for message in messages:
                     self.appended[message.message_id] = sequence, message
             case ToolCallFinished(result):
+                self._executing.pop(result.call_id, None)
                 if (call := self.calls.get(result.call_id)) is not None:
                     call.finished = sequence
                     self._over(result.call_id)

@@ -302,6 +302,7 @@ class Execution:
                 span_id = telemetry.iteration_started(emitted.iteration, event.max_output_tokens)
                 event = replace(event, span_id=span_id) if span_id else event
             case ToolCallExecuting():
+                self.caller_side.executing(event.call_id, time_ns)
                 call = self._checked.get(event.call_id)
                 tool = call.tool if call is not None else None
                 if tool is not None and tool.source is ToolSource.AGENT:
