@@ -26,6 +26,7 @@ REQUIREMENTS: dict[str, str] = {
     "APPROVE-22": "The command line lists and answers questions, and says how to where it cannot ask.",
     "APPROVE-23": "At a terminal the person is asked while the run waits.",
     "APPROVE-25": "The client shows what a run waits for, and takes the end of a stream there for its proper end.",
+    "APPROVE-26": "Telemetry shows that and how long a run waited, and for what by name, without any content.",
     "APPROVE-30": "A call of the caller's own tool is handed out, and its result goes to the model like any other.",
     "APPROVE-31": "Results come in any order and number, each counts once, and the caller learns what is missing.",
     "APPROVE-32": "A result is checked, capped and cleaned; what breaks a rule is refused by its path.",

@@ -154,6 +154,8 @@ class Execution:
                     failure = self._prepared.failure
                     self.feed(Begin() if failure is None else PreparationFailed(failure))
                 await self.log.write()
+                if self.log.left:
+                    self._prepared.telemetry.left()
                 # The run is settled and stored, or cannot be: either way nothing of it may go on.
                 if self.log.failure is not None or any(_running(work) for work in self._work.values()):
                     tasks.cancel_scope.cancel()

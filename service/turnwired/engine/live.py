@@ -54,6 +54,8 @@ STORE_FAILED = Failure(
 def log_end(run: Run) -> None:
     """One line for each run that ended: what an operator looks for first. No text of prompt or answer."""
     if run.outcome is None:
+        if run.waiting is not None:
+            logger.info("run %s of agent %s: left waiting", run.run_id, run.agent_id)
         return
     failure = run.outcome.failure
     why = f" ({failure.phase.value}/{failure.reason.value})" if failure is not None else ""

@@ -58,7 +58,7 @@ class RunLog:
 
     ``last`` is the newest sequence number, ``durable`` and ``visible`` how far the store and readers are. After
     ``failure`` is set nothing more is recorded: Fenced (somebody else owns the run) or StoreUnavailable. ``waiting`` is
-    the sequence of the event that says what the run waits for, while it waits for its caller.
+    the sequence of the event that says what the run waits for, while it waits for its caller; ``left``: it was left so.
     """
 
     def __init__(self, run_id: str, store: Store, *, epoch: int, row_no: int = 0, last_sequence: int = 0) -> None:
@@ -68,6 +68,7 @@ class RunLog:
         self.failure: StoreError | None = None
         self.finished = False
         self.waiting: int | None = None
+        self.left = False
         self._leaving = False
         self._changes: Changes | None = None
         self._store = store
@@ -142,6 +143,7 @@ class RunLog:
                 self._kick.clear()
                 await self._flush()
                 if self._leaving and self.waiting is not None and not self._pending:
+                    self.left = True
                     raise Fenced("the run is left waiting for its caller, to be taken up by the next process")
         except StoreError as error:
             self.failure = error
