@@ -139,16 +139,7 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ("ask: a lifted circle is free", "admission", "                self._by_tool[name] += 1  # it may run yet\n", ""),
     ("ask: questions outlive the run", "waiting", "        self._pending.clear()\n", ""),
     # --- waiting
-    ("wait: it is not told", "waiting", "            out.emit(waiting)\n", "            pass\n"),
-    ("wait: it is told again", "waiting", "if waits_for != self._told:", "if True:"),
-    ("wait: it is told while tools run", "waiting", "        if batch.goes_on:\n            return\n", ""),
     ("wait: its end is not told", "waiting", "            out.emit(RunResumed())\n", ""),
-    (
-        "wait: its end is told too early",
-        "waiting",
-        "if self._told is not None and batch.goes_on:",
-        "if self._told is not None:",
-    ),
     ("wait: wait_expiry is ignored", "machine", "self.setup.bounds.wait_expiry is WaitExpiryMode.ABORT", "False"),
     (
         "wait: any expiry ends the run",
@@ -156,6 +147,9 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "type(fact) is WaitExpired and self.setup.bounds.wait_expiry is WaitExpiryMode.ABORT",
         "type(fact) is WaitExpired",
     ),
+    ("wait: it is not told", "waiting", "            out.emit(waiting)\n", "            pass\n"),
+    ("wait: it is told while tools run", "waiting", "self._waits = not batch.goes_on", "self._waits = True"),
+    ("wait: its end is told too early", "waiting", "if self._waits and batch.goes_on:", "if self._waits:"),
     # --- the caller's tools
     (
         "caller: its tools run here",
@@ -298,11 +292,6 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "                self._told = None",
         "                pass",
     ),
+    ("takeover: the run is not said to go on", "waiting", "        self._waits = True\n", "        pass\n"),
     ("takeover: a settled run is taken over", "resume", "self._finished = True", "pass"),
-    (
-        "takeover: it tells again what is waited for",
-        "waiting",
-        "self._told = (tuple(self._pending), tuple(call.call_id for call in waiting.client_tool_calls))",
-        "self._told = None",
-    ),
 )

@@ -70,7 +70,6 @@ def test_free_calls_run_while_one_waits_and_results_come_in_call_order() -> None
     assert [approval.approval_id for approval in waiting.approvals] == [FIRST]
     answer(run, FIRST, ONCE)
     assert run.names[-3:] == ["ApprovalResolved", "RunResumed", "ToolCallExecuting"]
-    assert run.machine.waiting is None
     run.finishes(CALLS[0])
     assert statuses(run) == [OK, OK]
     follow_up = run.every(CallModel)[-1].append[-1]

@@ -174,6 +174,17 @@ def test_always_for_a_tool_settles_no_question_about_a_circle() -> None:
     assert set(run.machine.executing) == set(CALLS[1:3])
 
 
+@pytest.mark.requirement("WAIT-27", "WAIT-14")
+def test_each_circle_is_answered_by_itself_also_when_one_is_let_go_for_always() -> None:
+    run = driven(EVERYTHING, repeated_call_threshold=2, max_steps=50)
+    for _ in range(3):
+        calls_tools(run, ("look", "{}"), ("look", '{"b":1}'))
+        finishes_all(run)
+    assert list(run.machine.pending_approvals) == [FIRST, SECOND]
+    answer(run, FIRST, ALWAYS)
+    assert list(run.machine.pending_approvals) == [SECOND], "it may stand for a question about its tool"
+
+
 @pytest.mark.requirement("WAIT-28")
 @pytest.mark.parametrize("name", ["nobody", "look"], ids=["unknown", "invalid"])
 def test_nobody_is_asked_about_a_repeated_call_that_cannot_run(name: str) -> None:

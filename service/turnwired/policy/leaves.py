@@ -177,7 +177,7 @@ LEAVES: tuple[Leaf, ...] = (
     ),
     _count(
         "loop.repeated_call_threshold",
-        "Equal calls, or rounds of a short cycle, after which the next is stopped; 0 stops none.",
+        "Equal calls, or rounds of a short cycle, after which a person is asked about the next; 0: never.",
         3,
         _D,
         "calls",

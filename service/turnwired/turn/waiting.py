@@ -50,7 +50,7 @@ class Waiting:
         self._ids = ids
         self.permissions = permissions
         self._pending: dict[str, Approval] = {}
-        self._told: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+        self._waits = False
 
     @property
     def approvals(self) -> Mapping[str, Approval]:
@@ -59,7 +59,7 @@ class Waiting:
 
     def now(self, batch: ToolBatch | None) -> RunWaiting | None:
         """What the run waits for, as far as it was told; None: it goes on. The times are the driver's to put in."""
-        if self._told is None or batch is None:
+        if not self._waits or batch is None:
             return None
         return RunWaiting(tuple(self._pending.values()), tuple(calls_with_caller(batch).values()))
 
@@ -200,30 +200,26 @@ class Waiting:
 
     def resume(self, batch: ToolBatch, out: Out) -> None:
         """Say that the run goes on, if it waited and something of it can."""
-        if self._told is not None and batch.goes_on:
-            self._told = None
+        if self._waits and batch.goes_on:
+            self._waits = False
             out.emit(RunResumed())
 
     def wait(self, batch: ToolBatch, out: Out) -> None:
-        """Say what the run waits for, if nothing of it can go on without the caller and this was not said."""
-        if batch.goes_on:
-            return
-        waits_for = (tuple(self._pending), tuple(call.call_id for call in batch.with_caller))
-        if waits_for != self._told:
-            self._told = waits_for
-            waiting = self.now(batch)
-            assert waiting is not None, "it has just been told"
+        """Say what the run waits for, if nothing of it can go on without the caller. Called when that has changed."""
+        self._waits = not batch.goes_on
+        waiting = self.now(batch)
+        if waiting is not None:
             out.emit(waiting)
 
     def withdraw(self) -> None:
         """The run has ended: nothing is asked any more."""
         self._pending.clear()
-        self._told = None
+        self._waits = False
 
     def restore(self, waiting: RunWaiting) -> None:
         """Stand where a run stood that was told to wait for this."""
         self._pending = {approval.approval_id: approval for approval in waiting.approvals}
-        self._told = (tuple(self._pending), tuple(call.call_id for call in waiting.client_tool_calls))
+        self._waits = True
 
 
 def asking_for(routed_name: str) -> PermissionRequest:
