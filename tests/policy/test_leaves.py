@@ -18,7 +18,6 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.policy import (
     ApprovalPolicy,
     ArgumentValidation,
-    BudgetPolicy,
     ContextPolicy,
     EffectivePolicy,
     HistoryOverflowMode,
@@ -162,9 +161,7 @@ def test_a_leaf_that_is_not_enforced_is_refused(leaf: Leaf, data: st.DataObject)
 @pytest.mark.parametrize(
     "policy",
     [
-        Policy(budget=BudgetPolicy(max_cost=Cost("USD", 1))),
-        Policy(budget=BudgetPolicy(max_total_tokens=LimitMode.UNBOUNDED)),
-        Policy(context=ContextPolicy(attachment_wait=5.0)),
+        Policy(context=ContextPolicy(overflow_mode=HistoryOverflowMode.COMPACT)),
     ],
 )
 def test_what_is_not_enforced_is_refused_whatever_its_value(policy: Policy) -> None:
@@ -180,11 +177,12 @@ def test_a_word_that_names_what_happens_anyway_is_taken() -> None:
 
 @pytest.mark.requirement("POLICY-9")
 def test_a_request_that_is_also_wrong_is_an_invalid_request() -> None:
-    policy = Policy(loop=LoopPolicy(max_steps=0), context=ContextPolicy(attachment_wait=5.0))
+    unbuilt = ContextPolicy(overflow_mode=HistoryOverflowMode.COMPACT)
+    policy = Policy(loop=LoopPolicy(max_steps=0), context=unbuilt)
     with pytest.raises(InvalidRequest) as refused:
         require_valid(policy)
     assert refused.value.reason is Reason.INVALID_REQUEST
-    assert [item.field for item in refused.value.violations] == ["loop.max_steps", "context.attachment_wait"]
+    assert [item.field for item in refused.value.violations] == ["loop.max_steps", "context.overflow_mode"]
 
 
 @pytest.mark.requirement("POLICY-8")
@@ -288,14 +286,18 @@ BOUND_OF = {
     "completion.custom_prompt": "completion_prompt",
     "completion.custom_hook": "completion_hook",
     "completion.allow_tools": "completion_tools",
+    "context.max_history_tokens": "max_history_tokens",
+    "context.overflow_mode": "history_overflow",
+    "context.attachment_wait": "attachment_wait",
 }
 
 
 @pytest.mark.requirement("POLICY-10")
 def test_every_enforced_leaf_has_a_bound_and_every_bound_a_leaf() -> None:
+    budgets = {leaf.path for leaf in LEAVES if leaf.section == "budget"}
     ruled = {f"approval.{item.name}" for item in fields(ApprovalPolicy)} - set(BOUND_OF)  # in Permissions, not here
-    assert {leaf.path for leaf in LEAVES if leaf.enforced} == set(BOUND_OF) | ruled
-    assert {item.name for item in fields(Bounds)} == set(BOUND_OF.values())
+    assert {leaf.path for leaf in LEAVES if leaf.enforced} == set(BOUND_OF) | budgets | ruled
+    assert {item.name for item in fields(Bounds)} == {*BOUND_OF.values(), "budgets"}
 
 
 @pytest.mark.requirement("POLICY-10")
@@ -312,6 +314,11 @@ def test_a_value_in_force_is_the_bound_and_an_open_mode_is_none(policy: Policy) 
             value = {name: None if isinstance(count, LimitMode) else count for name, count in entries.items()}
         expected = None if isinstance(value, LimitMode) or value == "" else value
         assert getattr(bounds, name) == expected
+    budgets = {budget.path: budget.limit for budget in bounds.budgets}
+    for leaf in (leaf for leaf in LEAVES if leaf.section == "budget"):
+        cap = getattr(effective.policy.budget, leaf.name)
+        number = cap.amount_nanos if isinstance(cap, Cost) else cap
+        assert budgets.get(leaf.path) == (None if isinstance(cap, LimitMode) else number)
 
 
 @pytest.mark.requirement("POLICY-10")

@@ -14,17 +14,15 @@ from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
     Event,
-    InputAppended,
     RunResumed,
     RunWaiting,
 )
 from turnwired.domain.failure import Reason
-from turnwired.domain.generation import FinishReason
-from turnwired.domain.message import Message, ToolResult, ToolResultStatus
+from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import PermissionAction, PermissionRule, ToolExecutionMode
 from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.policy.permissions import Permissions
-from turnwired.turn.facts import ApprovalAnswered, Fact, InputGiven, WaitExpired
+from turnwired.turn.facts import ApprovalAnswered, Fact, WaitExpired
 
 if TYPE_CHECKING:
     from turn.shadow import CallBook, Shadow
@@ -61,8 +59,6 @@ class CallerBook:
     rejected: set[str] = field(default_factory=set[str])
     allowed: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])  # what ALWAYS was answered to
     told: tuple[list[str], list[str]] | None = None
-    input: list[Message] = field(default_factory=list[Message])
-    appended: list[Message] = field(default_factory=list[Message])
     fact: Fact | None = None
     resolved_now: list[ApprovalResolved] = field(default_factory=list[ApprovalResolved])
     told_now: int = 0
@@ -103,10 +99,6 @@ class CallerBook:
             case RunResumed():
                 assert self.told is not None, "goes on without having waited"
                 self.told = None
-            case InputAppended(messages):
-                assert isinstance(self.fact, InputGiven)
-                self.input += messages
-                self.appended += messages
             case _:
                 return False
         return True
@@ -189,13 +181,6 @@ class CallerBook:
         if reason is Reason.WAIT_EXPIRED:
             assert isinstance(self.fact, WaitExpired)
 
-    def check_input(self, append: tuple[Message, ...], *, paused: bool) -> None:
-        """The model is called: it gets all input that it has not seen, unless it goes on with a paused turn."""
-        fresh = [message for message in append if message in self.input]
-        assert not paused or not fresh, "input within a paused turn"
-        assert paused or fresh == self.input, "input is lost"
-        self.input = [] if fresh else self.input
-
     def check(self, shadow: Shadow) -> None:
         """After a step of a run that goes on."""
         if isinstance(self.fact, ApprovalAnswered) and self.fact.decision is ApprovalDecision.REJECT:
@@ -207,19 +192,3 @@ class CallerBook:
         assert (self.told is not None) == quiet, "waits and does not say so, or says so and does not wait"
         if quiet:
             assert self.told == (list(self.pending), shadow.with_caller), "what is waited for was not told"
-
-    def takes_input(self, shadow: Shadow) -> bool:
-        """Whether input given now is read in this turn."""
-        if shadow.settled is not None or shadow.hook is not None or not shadow.iterations:
-            return False
-        now = shadow.now
-        stuck = now.finish is not None and shadow.counted_calls > shadow.bounds.max_tool_calls
-        return not (now.synthesis or now.correction or stuck) and len(shadow.iterations) < shadow.bounds.max_steps
-
-
-def is_paused(shadow: Shadow) -> bool:
-    """Whether the answer before the one that begins was paused, and is to be gone on with."""
-    if len(shadow.iterations) < 2:
-        return False
-    before = shadow.iterations[-2]
-    return before.finish is FinishReason.PAUSE and not before.calls and before.output and not before.synthesis

@@ -5,14 +5,19 @@ Written from the design notes, not from the machine: it keeps its own books and 
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from turn.callerbook import CallerBook, People, is_paused
+from turn.callerbook import CallerBook, People
+from turn.keeping import EXECUTED, check_settle
 from turn.machinekit import assert_well_formed, text_of
 
+from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.event import (
+    AttachmentUpdated,
     Event,
+    HistoryTruncated,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -37,18 +42,18 @@ from turnwired.domain.message import (
     OpaqueBlock,
     Reasoning,
     Text,
-    ToolCall,
     ToolResult,
     ToolResultStatus,
 )
 from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice, OutcomeKind
-from turnwired.domain.policy import CompletionMode
+from turnwired.domain.policy import CompletionMode, HistoryOverflowMode
 from turnwired.domain.usage import Usage, sum_usage
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
+    AwaitAttachments,
     AwaitCaller,
     CallModel,
     Effect,
@@ -58,13 +63,12 @@ from turnwired.turn.effects import (
     Step,
     Wait,
 )
-from turnwired.turn.facts import CompletionDecided, Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
+from turnwired.turn.facts import BudgetReached, CompletionDecided, Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
 
 WELL_ENDED = {FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE}
 UNFINISHED = {FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED}
 WHOLE = set(FinishReason) - WELL_ENDED - UNFINISHED
 """Words of a provider that stopped on purpose: what it reports of usage is final."""
-EXECUTED = {ToolResultStatus.OK, ToolResultStatus.INTERRUPTED, ToolResultStatus.OUTCOME_UNKNOWN}
 
 
 @dataclass
@@ -97,26 +101,29 @@ class IterationBook:
     attempt: int = 0
     rejected: bool = False
     renewed: int = 0
+    too_long: bool = False
+    shortened: int = 0
     output: bool = False
     finish: FinishReason | None = None
     calls: list[str] = field(default_factory=list[str])
-
-
-def assert_attached(ids: list[str]) -> None:
-    """What is attached to a part or call stands right behind it, in the order of its numbers."""
-    for place, part_id in enumerate(ids):
-        owner, dot, number = part_id.rpartition(".")
-        if dot:
-            assert place, "an attached part without its owner"
-            assert ids[place - 1] == (owner if number == "1" else f"{owner}.{int(number) - 1}"), ids
 
 
 class Shadow:
     """Follows one run. ``take`` asserts; the rest is to be read."""
 
     def __init__(
-        self, bounds: Bounds, *, include_trace: bool, structured: bool = False, people: People | None = None
+        self,
+        bounds: Bounds,
+        *,
+        include_trace: bool,
+        structured: bool = False,
+        people: People | None = None,
+        files: Sequence[str] = (),
     ) -> None:
+        self.to_come = set(files)
+        self.ready: set[str] = set()
+        self.held: set[str] = set()
+        self.appended: list[str] = []
         self.bounds = bounds
         self.caller = CallerBook(people if people is not None else People())
         self.structured = structured
@@ -141,6 +148,7 @@ class Shadow:
         self.notice_reasons: list[tuple[Reason, str]] = []
         self.unreported = False
         self.remaining_ns: int | None = None
+        self.cuts = 0
 
     # --- what is alive ----------------------------------------------------------------------------------------------
 
@@ -176,6 +184,27 @@ class Shadow:
         for call in self.calls.values():
             call.late = call.executed
 
+    @property
+    def now_goes_on(self) -> bool:
+        """Whether the iteration goes on with a turn that the provider paused, or is tried again."""
+        before = self.iterations[-2] if len(self.iterations) > 1 else None
+        return self.now.attempt > 0 or (before is not None and before.finish is FinishReason.PAUSE)
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether the run waits for its files."""
+        return bool(self.log) and not self.iterations and self.finished is None
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether what the caller adds now is read by the model."""
+        if self.awaiting:
+            return True
+        if not self.iterations or self.hook is not None or self.now.correction or self.now.synthesis:
+            return False
+        stuck = self.now.finish in WELL_ENDED and self.counted_calls > self.bounds.max_tool_calls
+        return self.finished is None and not stuck and len(self.iterations) < self.bounds.max_steps
+
     # --- one step ---------------------------------------------------------------------------------------------------
 
     def take(self, fact: Fact | None, step: Step) -> None:
@@ -209,6 +238,8 @@ class Shadow:
     def _alive_beside(self, fact: Fact | None) -> Abandon | None:
         """The work in progress apart from that which the fact ends, as the Abandon that would stop it."""
         match fact:
+            case BudgetReached():
+                self.model = None
             case ModelEnded() | ModelFailed():
                 self.model = None
                 self.remaining_ns = fact.remaining_ns if isinstance(fact, ModelFailed) else None
@@ -245,8 +276,9 @@ class Shadow:
                 assert event.attempt == self.now.attempt
                 assert event.attempt < self.bounds.max_attempts, "too many attempts"
                 self.now.rejected = event.failure.reason is Reason.PROVIDER_AUTH_FAILED
-                if self.now.rejected:
-                    assert event.delay_ns == 0, "credentials are renewed at once"
+                self.now.too_long = event.failure.reason is Reason.CONTEXT_OVERFLOW
+                if self.now.rejected or self.now.too_long:
+                    assert event.delay_ns == 0, "credentials are renewed, and history is shortened, at once"
                 else:
                     assert event.delay_ns >= (event.failure.retry_after or 0) * 1e9
                 self.usages.append(event.usage)
@@ -265,6 +297,7 @@ class Shadow:
                 self._call_event(iteration, event)
 
     def _iteration_started(self, event: IterationStarted) -> None:
+        assert not self.to_come, "files are not waited for"
         assert self.caller.told is None, "goes on without saying so"
         assert all(call.result is not None for call in self.calls.values()), "a call is still open"
         assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
@@ -339,8 +372,28 @@ class Shadow:
             self.reasoning_parts.add(event.part_id)
         self.parts.setdefault(event.part_id, []).append(event.text)
 
+    def _input_event(self, event: AttachmentUpdated | InputAppended) -> None:
+        match event:
+            case AttachmentUpdated(attachment):
+                name, state = attachment.attachment_id, attachment.state
+                assert name not in self.ready, "a file that was there changes"
+                assert (state is AttachmentState.FAILED) == (attachment.failure is not None)
+                if state is not AttachmentState.PENDING:
+                    self.to_come.discard(name)
+                if state is AttachmentState.READY:
+                    self.ready.add(name)
+            case InputAppended(messages):
+                for message in messages:
+                    self.held.add(message.message_id)
+                    self.appended.append(message.message_id)
+
     def _call_event(self, iteration: int, event: Event) -> None:
         match event:
+            case AttachmentUpdated() | InputAppended():
+                self._input_event(event)
+            case HistoryTruncated():
+                assert self.model == (iteration, self.now.attempt), "history is cut for a request that is not made"
+                self.cuts += 1
             case ToolCallStarted():
                 assert self.now.finish is None
                 assert event.call_id not in self.calls, "a call id twice"
@@ -448,7 +501,7 @@ class Shadow:
             assert event.structured_output_json == text_of(event.message).strip()
             assert event.structured_output_json.startswith("a"), "a value that does not match"
         if outcome.kind is OutcomeKind.ANSWERED:
-            assert not self.caller.input, "an answer to less than was asked"
+            assert not self.held, "ends without an answer to what the caller added"
             assert self.now.finish in WELL_ENDED, "success without a positive end"
             assert event.message is not None
             files = any(isinstance(part.content, Blob) for part in event.message.parts)
@@ -474,9 +527,13 @@ class Shadow:
                 assert effect.renew_credentials == self.now.rejected, "renews for nothing, or asks with rejected ones"
                 self.now.renewed += effect.renew_credentials
                 assert self.now.renewed <= 1, "renews again what was rejected again"
-                self.now.rejected = False
-                if effect.attempt == 1:
-                    self.caller.check_input(effect.append, paused=is_paused(self))
+                assert effect.shorten == self.now.too_long, "shortens what fits, or sends again what is too long"
+                self.now.shortened += effect.shorten
+                assert self.now.shortened <= 1, "shortens twice in an iteration"
+                assert not effect.shorten or self.bounds.history_overflow is HistoryOverflowMode.TRUNCATE
+                self.now.rejected = self.now.too_long = False
+                self.held -= {message.message_id for message in effect.append}
+                assert not self.held or self.now_goes_on, "the model does not see what the caller added"
                 self.sent.extend(effect.append)
                 assert_well_formed(tuple(self.sent))
                 assert effect.iteration == 1 or self.sent, "the next request says nothing new"
@@ -497,6 +554,7 @@ class Shadow:
             case Wait():
                 assert effect.attempt == self.now.attempt + 1
                 assert not self.now.rejected, "waits with rejected credentials"
+                assert not self.now.too_long, "waits with what is too long"
                 if self.remaining_ns is not None:
                     assert effect.delay_ns < self.remaining_ns, "begins a wait that outlasts the run"
                 self.waiting = (effect.iteration, effect.attempt)
@@ -518,37 +576,9 @@ class Shadow:
                 assert arguments == self.calls[call_id].arguments
             case Abandon():
                 pass
+            case AwaitAttachments():
+                assert self.awaiting, "waits for files while the run goes on"
+                assert self.to_come, "waits for nothing"
             case Settle():
-                self._settle(effect)
-
-    def _settle(self, effect: Settle) -> None:
-        assert self.finished is not None, "Settle before RunFinished"
-        assert effect.finished == self.finished
-        assert effect.messages[: len(self.sent)] == tuple(self.sent), "the session forgets what was sent"
-        assert_well_formed(effect.messages)
-        for message in effect.messages:
-            assert_attached([part.part_id for part in message.parts])
-            for part in message.parts:
-                match part.content:
-                    case ToolCall() as call:
-                        known = self.calls[call.call_id]
-                        assert call.arguments_json in {known.arguments, "{}"}
-                        assert isinstance(json.loads(call.arguments_json), dict), "a request that providers refuse"
-                    case ToolResult() as result:
-                        assert result == self.calls[result.call_id].result
-                    case _:
-                        pass
-        given = [message for message in effect.messages if message in self.caller.appended]
-        assert given == self.caller.appended, "input is lost, or stands twice"
-        kept = {part.content.call_id for m in effect.messages for part in m.parts if isinstance(part.content, ToolCall)}
-        outcome = effect.finished.outcome
-        by_tool = outcome.kind is OutcomeKind.ERRORED and outcome.failure is not None
-        by_tool = by_tool and outcome.failure is not None and outcome.failure.call_id is not None
-        for call_id, book in self.calls.items():
-            if by_tool and call_id in self.now.calls and book.result is not None:
-                expired = book.result.failure is not None and book.result.failure.reason is Reason.WAIT_EXPIRED
-                may_have = book.result.status in EXECUTED or (expired and book.executed)
-                assert (call_id in kept) == may_have, "an unread error, or a lost effect"
-                continue
-            assert call_id in kept or book.arguments is None, "a whole call is missing in the history"
-        self.settled = effect
+                check_settle(self, effect)
+                self.settled = effect

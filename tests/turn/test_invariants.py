@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from turn.callerbook import People
+from turn.callers import CallerRules
 from turn.draws import (
     ANSWERS,
+    BUDGET,
     CONFIGURATIONS,
     FAULTS,
+    FILES,
     FINISH,
     INDEX,
     ITEMS,
@@ -33,6 +36,7 @@ from turn.draws import (
     TEXT,
     TOOL,
     begins_with_a,
+    file,
 )
 from turn.expectations import (
     AfterFailure,
@@ -47,7 +51,7 @@ from turn.machinekit import bounds_with, failure, ref, setup_with
 from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
 from turnwired.domain.approval import ApprovalDecision
-from turnwired.domain.event import IterationFinished, ToolCallFinished
+from turnwired.domain.event import HistoryTruncated, IterationFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
     FinishReason,
@@ -61,20 +65,22 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import Message, Part, Role, Text, ToolResult, ToolResultStatus
+from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import ToolErrorMode, WaitExpiryMode
+from turnwired.domain.policy import HistoryOverflowMode, ToolErrorMode, WaitExpiryMode
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.turn.facts import (
     ApprovalAnswered,
+    AttachmentsOverdue,
     Begin,
+    BudgetReached,
     CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
     Fact,
-    InputGiven,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -88,37 +94,55 @@ from turnwired.turn.facts import (
     WaitExpired,
 )
 from turnwired.turn.machine import TurnMachine
-from turnwired.turn.resume import resumed
 from turnwired.turn.trace import TraceFold
 
+Names = tuple[str, ...]
 
-class TurnRules(RuleBasedStateMachine):
+
+class TurnRules(CallerRules):
     """Plays everything that a turn machine talks to, one run after another."""
 
-    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, people=PEOPLE)
-    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, people: People) -> None:
-        self.new_run(bounds, trace, patience, structured, people)
+    @initialize(
+        bounds=CONFIGURATIONS,
+        trace=st.booleans(),
+        patience=PATIENCE,
+        structured=STRUCTURED,
+        files=FILES,
+        people=PEOPLE,
+    )
+    def first_run(self, bounds: dict[str, Any], **drawn: Any) -> None:
+        self.new_run(bounds, **drawn)
 
     @precondition(lambda self: self.shadow.settled is not None)
-    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, people=PEOPLE)
-    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, people: People) -> None:
-        self.new_run(bounds, trace, patience, structured, people)
+    @rule(
+        bounds=CONFIGURATIONS,
+        trace=st.booleans(),
+        patience=PATIENCE,
+        structured=STRUCTURED,
+        files=FILES,
+        people=PEOPLE,
+    )
+    def another_run(self, bounds: dict[str, Any], **drawn: Any) -> None:
+        self.new_run(bounds, **drawn)
         self.begun = True
         self.tell(Begin())
 
-    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool, people: People) -> None:
+    def new_run(
+        self, changes: dict[str, Any], *, trace: bool, patience: int, structured: bool, files: Names, people: People
+    ) -> None:
         bounds = bounds_with(**changes)
         check = begins_with_a if structured else None
-        self.setup = setup_with(bounds, include_trace=trace, check_output=check, permissions=people.permissions)
+        given = {"attachments": tuple(map(file, files)), "permissions": people.permissions}
+        self.setup = setup_with(bounds, include_trace=trace, check_output=check, **given)
         self.machine = TurnMachine(self.setup)
-        self.shadow = Shadow(bounds, include_trace=trace, structured=structured, people=people)
+        self.shadow = Shadow(bounds, include_trace=trace, structured=structured, files=files, people=people)
         self.people = people
-        self.given = self.restarts = 0
+        self.given = self.restarts = self.brought = 0
         self.twin: TurnMachine | None = None
         self.patience = patience
         self.begun = False
         self.unreported = False
-        self.said_text = self.refused = self.called = self.reported = False
+        self.said_text = self.refused = self.called = self.reported = self.capped = False
         self.stops: list[FinishReason] = []
         self.fold = TraceFold()
         self.ignored = 0
@@ -156,11 +180,40 @@ class TurnRules(RuleBasedStateMachine):
         return self.begun and self.shadow.model is not None and self.shadow.settled is None
 
     @precondition(lambda self: self.model_is_called)
-    @rule()
-    def the_request_is_made(self) -> None:
+    @rule(capped=st.sampled_from([False, False, True]))
+    def the_request_is_made(self, capped: bool) -> None:
         assert self.shadow.model is not None
-        self.called = True
-        self.tell(ModelCalled(*self.shadow.model, 7))
+        self.called, self.capped = True, capped
+        self.tell(ModelCalled(*self.shadow.model, 7, BUDGET if capped else None))
+
+    @precondition(lambda self: self.model_is_called and self.patience <= 10)
+    @rule()
+    def no_budget_covers_more(self) -> None:
+        assert self.shadow.model is not None
+        known, quiet = len(self.shadow.log), not (self.called or self.reported or self.shadow.now.output)
+        self.tell(BudgetReached(*self.shadow.model, BUDGET, 5))
+        assert self.shadow.finished is not None, "a run goes on that no budget covers"
+        fresh = [logged.event for logged in self.shadow.log[known:]]
+        (closed,) = [event for event in fresh if isinstance(event, IterationFinished)]
+        assert closed.finish_reason is (FinishReason.ABORTED if self.called else FinishReason.ERROR)
+        assert closed.duration_ns == 5
+        assert (closed.usage == Usage()) or not quiet, "a call that was not made is charged"
+        results = {event.result.status for event in fresh if isinstance(event, ToolCallFinished)}
+        assert results <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
+
+    def over_budget(self, last: Fact) -> bool:
+        """Whether the end is that of a budget: reached while streaming, or as the output limit that it had set."""
+        words = [word for word in self.stops if word is not FinishReason.OTHER] or self.stops
+        limited = words[:1] == [FinishReason.OUTPUT_LIMIT] and isinstance(last, ModelEnded)
+        return isinstance(last, BudgetReached) or (self.capped and limited)
+
+    @precondition(lambda self: self.model_is_called)
+    @rule()
+    def history_is_cut(self) -> None:
+        assert self.shadow.model is not None
+        cuts = self.shadow.cuts
+        self.tell(HistoryCut(*self.shadow.model, HistoryTruncated(2, 1, 20, 10)))
+        assert self.shadow.cuts == cuts + 1, "a cut is not told"
 
     @property
     def may_be_tried_again(self) -> bool:
@@ -250,7 +303,7 @@ class TurnRules(RuleBasedStateMachine):
 
     def model_ends(self) -> None:
         assert self.shadow.model is not None
-        known, book, held = len(self.shadow.log), self.shadow.now, bool(self.shadow.caller.input)
+        known, book, held = len(self.shadow.log), self.shadow.now, bool(self.shadow.held)
         again = not book.output and book.attempt < self.shadow.bounds.max_attempts
         self.tell(ModelEnded(*self.shadow.model))
         words = [word for word in self.stops if word is not FinishReason.OTHER] or self.stops
@@ -271,12 +324,14 @@ class TurnRules(RuleBasedStateMachine):
             assert set(statuses) <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
         kind = self.shadow.finished.outcome.kind if self.shadow.finished is not None else None
         expected = expected_kinds(self.shadow, reason, book, said_text=self.said_text, refused=self.refused, held=held)
+        if self.capped and reason is FinishReason.OUTPUT_LIMIT:
+            expected = {OutcomeKind.BUDGET_EXCEEDED}
         assert kind in expected, f"{kind} after {reason}"
         self.forget_attempt()
 
     def forget_attempt(self) -> None:
         self.stops = []
-        self.said_text = self.refused = self.called = self.reported = False
+        self.said_text = self.refused = self.called = self.reported = self.capped = False
 
     @precondition(lambda self: self.model_is_called and (self.may_be_tried_again or self.patience <= 0))
     @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]), left=REMAINING)
@@ -292,13 +347,21 @@ class TurnRules(RuleBasedStateMachine):
         self.it_fails(failure(Reason.PROVIDER_AUTH_FAILED), 0.5, None)
         assert self.model_is_called, "no attempt with renewed credentials"
 
+    @precondition(lambda self: self.model_is_called and self.may_be_tried_again and not self.shadow.now.shortened)
+    @precondition(lambda self: self.shadow.bounds.history_overflow is HistoryOverflowMode.TRUNCATE)
+    @rule()
+    def provider_finds_it_too_long(self) -> None:
+        self.it_fails(failure(Reason.CONTEXT_OVERFLOW), 0.5, None)
+        assert self.model_is_called, "no shorter attempt"
+
     def it_fails(self, fault: Failure, jitter: float, left: int | None) -> None:
         assert self.shadow.model is not None
-        renewed = self.shadow.now.renewed
+        renewed, shortened = self.shadow.now.renewed, self.shadow.now.shortened
         expected = expected_after_failure(self.shadow, fault, jitter, left)
         self.tell(ModelFailed(*self.shadow.model, fault, jitter, remaining_ns=left))
         self.forget_attempt()
         assert (self.shadow.now.renewed > renewed) == (expected is AfterFailure.RENEW), "renewed when it should not"
+        assert (self.shadow.now.shortened > shortened) == (expected is AfterFailure.SHORTEN), "cut when it should not"
         assert (self.shadow.waiting is not None) == (expected is AfterFailure.WAIT), "waits when it should not"
         if expected is AfterFailure.END:
             assert self.shadow.finished is not None
@@ -356,8 +419,9 @@ class TurnRules(RuleBasedStateMachine):
         call.repairs = repairs if problem is None else ()
         known = len(self.shadow.notice_reasons)
         self.tell(ToolResolved(call_id, self.people.ref(call.name), fault, repairs))
-        told = [(Reason.TOOL_ARGUMENTS_REPAIRED, call_id)] if call.repairs else []
-        assert self.shadow.notice_reasons[known:] == told, "a repair is told once, nothing else is"
+        repaired = (Reason.TOOL_ARGUMENTS_REPAIRED, call_id)
+        told = [each for each in self.shadow.notice_reasons[known:] if each[0] is Reason.TOOL_ARGUMENTS_REPAIRED]
+        assert told == ([repaired] if call.repairs else []), "a repair is told once, and nothing else is"
         if problem is not None:
             denied = problem is Reason.TOOL_DENIED
             assert call.result is not None
@@ -411,75 +475,6 @@ class TurnRules(RuleBasedStateMachine):
         self.tell(ToolProgress(data.draw(st.sampled_from(self.shadow.executing)), 0.5))
         assert len(self.shadow.log) == known + 1
 
-    # --- people -----------------------------------------------------------------------------------------------------
-
-    @precondition(lambda self: self.begun and self.shadow.caller.pending and self.shadow.settled is None)
-    @rule(data=st.data(), decision=st.sampled_from(list(ApprovalDecision)), comment=st.sampled_from(["", "Not now."]))
-    def a_person_answers(self, data: st.DataObject, decision: ApprovalDecision, comment: str) -> None:
-        self.answer(data.draw(st.sampled_from(list(self.shadow.caller.pending))), decision, comment)
-
-    def answer(self, approval_id: str, decision: ApprovalDecision, comment: str) -> None:
-        assert approval_id in self.machine.pending_approvals
-        call = self.shadow.calls[self.shadow.caller.asked[approval_id]]
-        self.tell(ApprovalAnswered(approval_id, decision, "ann", (), comment))
-        assert approval_id not in self.machine.pending_approvals
-        if decision is ApprovalDecision.REJECT:
-            assert call.result is not None
-            assert call.result.status is ToolResultStatus.DENIED
-            words = [part.content.text for part in call.result.content if isinstance(part.content, Text)]
-            assert (f"The user says: {comment}" in words) == bool(comment), "the comment is not told to the model"
-
-    @precondition(lambda self: self.begun and self.shadow.with_caller and self.shadow.settled is None)
-    @rule(data=st.data(), status=st.sampled_from([ToolResultStatus.OK, ToolResultStatus.OK, ToolResultStatus.ERROR]))
-    def the_caller_hands_in_a_result(self, data: st.DataObject, status: ToolResultStatus) -> None:
-        assert list(self.machine.pending_calls) == self.shadow.with_caller
-        self.finish_tool(data.draw(st.sampled_from(self.shadow.with_caller)), status)
-
-    @precondition(lambda self: self.begun and self.waited_for and self.shadow.settled is None)
-    @rule(data=st.data())
-    def nobody_answers_in_time(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(self.waited_for))
-        call = self.shadow.calls[self.shadow.caller.asked.get(key, key)]
-        self.tell(WaitExpired(key, 5.0))
-        assert call.result is not None
-        assert call.result.failure is not None
-        assert call.result.failure.reason is Reason.WAIT_EXPIRED
-        assert call.result.status is (ToolResultStatus.ERROR if call.executed else ToolResultStatus.DENIED)
-        if self.shadow.bounds.wait_expiry is WaitExpiryMode.ABORT:
-            assert self.shadow.finished is not None, "approval.wait_expiry ABORT did not abort"
-
-    @precondition(lambda self: self.begun and self.shadow.caller.told is not None and self.shadow.settled is None)
-    @rule()
-    def another_process_takes_over(self) -> None:
-        """From here on there are two machines: one that was never interrupted, and one that the log tells of it."""
-        self.restarts += 1
-        machine = resumed(self.setup, self.shadow.log, 1 + self.restarts)
-        assert machine is not None, "a run that waits cannot be resumed"
-        assert list(machine.pending_approvals.items()) == list(self.machine.pending_approvals.items())
-        assert machine.pending_calls == self.machine.pending_calls
-        assert (machine.waiting, machine.takes_input) == (self.machine.waiting, self.machine.takes_input)
-        self.twin, self.machine = self.machine, machine
-        self.ignored = 0
-        self.shadow.restarted()
-
-    @property
-    def waited_for(self) -> list[str]:
-        return [*self.shadow.caller.pending, *self.shadow.with_caller]
-
-    @precondition(lambda self: self.begun and self.given < 3 and self.shadow.settled is None)
-    @rule(number=st.sampled_from([1, 1, 2]))
-    def the_caller_adds_input(self, number: int) -> None:
-        messages = tuple(
-            Message(Role.USER, (Part(f"given_{self.given + n}", Text("More.")),), f"msg_given_{self.given + n}")
-            for n in range(number)
-        )
-        self.given += number
-        takes = self.shadow.caller.takes_input(self.shadow)
-        assert self.machine.takes_input == takes, "promises to read input, or not, and does otherwise"
-        known = len(self.shadow.log)
-        self.tell(InputGiven(messages), means_something=takes)
-        assert len(self.shadow.log) == known + takes
-
     # --- callers, clocks, faults ------------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.begun)
@@ -503,15 +498,18 @@ class TurnRules(RuleBasedStateMachine):
         near = st.sampled_from([-1, 0, 0, 1])
         pairs = st.builds(lambda i, a: (iteration + i, attempt + a), near, near)
         pair = data.draw(pairs.filter(lambda pair: pair not in live))
+        overdue: list[Fact] = [] if shadow.awaiting else [AttachmentsOverdue(1.0)]
         call_id = data.draw(st.sampled_from(["call_of_nobody", *shadow.calls]))
         stray: list[Fact] = [
             ModelProduced(*pair, (TextChunk(0, "stray"),)),
             ModelEnded(*pair),
             ModelCalled(*pair, 9),
+            HistoryCut(*pair, HistoryTruncated(1, 0, 2, 1)),
             ModelFailed(*pair, failure(retryable=True)),
             RetryDue(*pair),
             CompletionDecided(iteration + (1 if shadow.hook is not None else 0), "stray"),
         ]
+        stray += overdue
         if self.begun:
             stray += [Begin(), PreparationFailed(failure())]
         if call_id not in shadow.executing:
@@ -547,7 +545,9 @@ class TurnRules(RuleBasedStateMachine):
                 assert outcome.limit_trip is not None
                 assert outcome.limit_trip.policy_path == "timeout.wait"
             case _:
-                assert outcome.kind not in {OutcomeKind.ABORTED, OutcomeKind.BUDGET_EXCEEDED}
+                assert outcome.kind is not OutcomeKind.ABORTED
+                assert (outcome.kind is OutcomeKind.BUDGET_EXCEEDED) == self.over_budget(last)
+                assert outcome.limit_trip == BUDGET or outcome.kind is not OutcomeKind.BUDGET_EXCEEDED
         if outcome.kind is OutcomeKind.MAX_STEPS:
             assert outcome.limit_trip is not None
             steps = outcome.limit_trip.policy_path == "loop.max_steps"
@@ -585,5 +585,6 @@ def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> N
 
 
 @pytest.mark.requirement("TURN-27", "TURN-3", "TURN-6", "TURN-21", "RECOVERY-1", "RECOVERY-3")
+@pytest.mark.timeout(240)
 def test_the_invariants_hold_after_every_fact_of_every_interleaving() -> None:
     check(int(os.environ.get("TURNWIRE_EXAMPLES", "100")))

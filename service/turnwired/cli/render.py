@@ -12,7 +12,9 @@ from rich.text import Text
 
 from turnwired.domain.event import (
     ApprovalResolved,
+    AttachmentUpdated,
     Event,
+    HistoryTruncated,
     InputAppended,
     IterationRetryScheduled,
     PartFinished,
@@ -73,19 +75,27 @@ class RunView:
                 self._finished(event.result, event.duration_ns)
             case IterationRetryScheduled():
                 self._warn(f"retry in {event.delay_ns / 1e9:.1f} s: {event.failure.message}")
-            case Notice():
-                self._warn(f"notice: {event.message}")
             case RunFinished():
                 self._ended(event)
             case _:
-                self._caller_said(event)
+                self._told(event)
 
-    def _caller_said(self, event: Event) -> None:
-        if isinstance(event, ApprovalResolved):
-            words = f": {event.comment}" if event.comment else ""
-            self._line(Text(seen(f"{event.decision.value.lower()} by {event.resolved_by}{words}"), style="dim"))
-        elif isinstance(event, InputAppended):
-            self._line(Text("input was added", style="dim"))
+    def _told(self, event: Event) -> None:
+        """What does not end the run but should be seen."""
+        match event:
+            case Notice():
+                self._warn(f"notice: {event.message}")
+            case HistoryTruncated():
+                self._warn(f"history: {event.dropped_message_count} messages are left out, it is too long")
+            case AttachmentUpdated() if event.attachment.failure is not None:
+                self._warn(f"attachment: {event.attachment.failure.message}")
+            case ApprovalResolved():
+                words = f": {event.comment}" if event.comment else ""
+                self._line(Text(seen(f"{event.decision.value.lower()} by {event.resolved_by}{words}"), style="dim"))
+            case InputAppended():
+                self._line(Text("input was added", style="dim"))
+            case _:
+                pass
 
     def _part(self, part: Part) -> None:
         """Text was shown as it came; a file can only be named."""

@@ -26,6 +26,7 @@ from turnwired.domain.event import (
     ToolCallFinished,
 )
 from turnwired.domain.message import Message
+from turnwired.domain.policy import PermissionRule
 from turnwired.domain.run import Run, RunState
 from turnwired.engine.log import now_ns
 from turnwired.store.port import Changes, StoredApproval, StoredRule
@@ -57,7 +58,7 @@ class CallerSide:
 
     ``approvals`` are all questions of the run as they stand, ``resolutions`` the sequences of their answers, ``calls``
     the calls that were handed out, ``appended`` the messages that were added, with the sequence of each. ``waiting`` is
-    what the run waits for now, with the sequence of the event that says so.
+    what the run waits for now, with the sequence of the event that says so; ``added_rules`` what was allowed always.
     """
 
     def __init__(self, run: Run, tenant: str, wait_timeout: float | None, due: Callable[[WaitExpired], None]) -> None:
@@ -66,6 +67,7 @@ class CallerSide:
         self.calls: dict[str, HandedOut] = {}
         self.appended: dict[str, tuple[int, Message]] = {}
         self.waiting: tuple[int, RunWaiting] | None = None
+        self.added_rules: tuple[PermissionRule, ...] = ()
         self._run = run
         self._tenant = tenant
         self._timeout = wait_timeout
@@ -168,6 +170,7 @@ class CallerSide:
             return None
         self.approvals[approval_id] = answered = resolved(asked, event, time_ns)
         self.resolutions[approval_id] = sequence
+        self.added_rules += event.added_rules
         rules = {
             (rule.permission, rule.pattern, str(rule.action)): StoredRule(
                 rule.permission, rule.pattern, str(rule.action), time_ns

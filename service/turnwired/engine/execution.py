@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeVar
@@ -20,13 +20,16 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.completion import CompletionRequest
-from turnwired.domain.errors import FieldViolation, InvalidRequest, ProviderError, StoreError
+from turnwired.domain.errors import Conflict, FieldViolation, InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
     Event,
     InputAppended,
+    IterationFinished,
+    IterationRetryScheduled,
     IterationStarted,
     LoggedEvent,
     RunFinished,
@@ -38,29 +41,37 @@ from turnwired.domain.event import (
 )
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.generation import ResponseIdentified
-from turnwired.domain.message import Message, ToolCall, ToolResult
-from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.generation import ModelItem, ResponseIdentified
+from turnwired.domain.message import Blob, Message
+from turnwired.domain.outcome import LimitTrip, OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice, ToolSource
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
 from turnwired.engine.agent_tools import child_run_id
-from turnwired.engine.caller_side import FACING_CALLER, CallerSide, active_ns
+from turnwired.engine.attaching import arrival
+from turnwired.engine.budgets import Line
+from turnwired.engine.caller_side import FACING_CALLER, CallerSide
 from turnwired.engine.completion import ask_hook
+from turnwired.engine.fitting import fit
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import without_tools
+from turnwired.engine.run_clock import RunClock
+from turnwired.engine.spending import BudgetedCall, admit
 from turnwired.engine.stored import stored_messages
+from turnwired.engine.totals import spending_of
+from turnwired.policy.permissions import Permissions
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation, ToolOutput
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
+    AwaitAttachments,
     AwaitCaller,
     CallModel,
     Effect,
@@ -72,10 +83,13 @@ from turnwired.turn.effects import (
     Wait,
 )
 from turnwired.turn.facts import (
+    AttachmentsOverdue,
     Begin,
+    BudgetReached,
     DeadlineReached,
     DriverFailed,
     Fact,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -92,10 +106,13 @@ from turnwired.turn.trace import bounded, bounded_beside, trace_of
 
 logger = logging.getLogger(__name__)
 
-E = TypeVar("E", CallModel, AskHook, RunTool, Wait)
+Answer = AsyncGenerator[Sequence[ModelItem], None]
+E = TypeVar("E", CallModel, AskHook, RunTool, Wait, AwaitAttachments)
 
 MODEL = "model"
 """Key of the model call's, retry wait's or hook's task; tool calls have their call ids."""
+ATTACHMENTS = "attachments"
+"""Key of the wait for attachments. It may outlast what it waits for, and ends with the run."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
@@ -118,7 +135,7 @@ class Execution:
     ) -> None:
         """``past``: the log of a run that goes on after a restart; its machine stands as that says."""
         self._wiring = wiring
-        self._prepared = prepared
+        self.prepared = prepared
         self.machine = machine
         self.log = log
         self._past = past
@@ -129,11 +146,8 @@ class Execution:
         self._checked: dict[str, CheckedCall] = {}
         self._work: dict[str, anyio.TaskHandle[None]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._deadline: asyncio.TimerHandle | None = None
-        self._left = prepared.bounds.run_timeout
-        self._waited_ns = 0
-        self._waits_since_ns: int | None = None
-        self._patience = prepared.spec.caller_timeout
+        self._clock = RunClock(prepared.bounds.run_timeout, prepared.run.create_time_ns, self._deadline_reached)
+        self.patience = prepared.spec.caller_timeout  # until the stream that began the run ends as it was asked to
         self._due: set[asyncio.Task[None]] = set()
         self.caller_side = CallerSide(
             prepared.run, prepared.spec.caller.tenant, prepared.bounds.wait_timeout, self._feed_later
@@ -150,20 +164,21 @@ class Execution:
                 if self._past:
                     self._restore(self._past)
                 else:
-                    self._start_clock()
-                    failure = self._prepared.failure
+                    self._clock.start()
+                    failure = self.prepared.failure
                     self.feed(Begin() if failure is None else PreparationFailed(failure))
                 await self.log.write()
                 if self.log.left:
-                    self._prepared.telemetry.left()
+                    self.prepared.telemetry.left()
                 # The run is settled and stored, or cannot be: either way nothing of it may go on.
                 if self.log.failure is not None or any(_running(work) for work in self._work.values()):
                     tasks.cancel_scope.cancel()
         finally:
-            if self._deadline is not None:
-                self._deadline.cancel()
+            self._clock.close()
             self.caller_side.close()
             self._tasks = None
+            if self.prepared.purse is not None:
+                self.prepared.purse.close()
 
     def _restore(self, past: Sequence[LoggedEvent]) -> None:
         """Go on waiting where an earlier process waited."""
@@ -171,52 +186,22 @@ class Execution:
         side, machine = self.caller_side, self.machine
         side.restore(past, machine.pending_calls)
         self.log.waiting = None if side.waiting is None else side.waiting[0]
-        now = now_ns()
-        active = active_ns(past, now)
-        self._waited_ns = max(0, now - self._run.create_time_ns - active)
-        self._waits_since_ns = now
-        if self._left is not None:
-            self._left = max(0.0, self._left - active / 1e9)
-        for approval in machine.pending_approvals.values():
-            self._check(approval.call)
+        self._clock.restore(past)
+        view, validation = self.prepared.view, self.prepared.bounds.argument_validation
+        assert view is not None, "a run that waits has tools"
+        for call in (approval.call for approval in machine.pending_approvals.values()):
+            self._checked[call.call_id] = view.check(call.tool.routed_name, call.arguments_json, validation)
         for key in (*machine.pending_approvals, *machine.pending_calls):
             side.await_caller(key)
-
-    def _check(self, call: ToolCall) -> None:
-        """Find the tool of a call that an earlier process had found, and its arguments, again."""
-        view = self._prepared.view
-        if view is not None:
-            validation = self._prepared.bounds.argument_validation
-            self._checked[call.call_id] = view.check(call.tool.routed_name, call.arguments_json, validation)
 
     def trace(self) -> RunTrace:
         """What the run did so far, as far as readers may know of it."""
         return bounded(trace_of(item for item in self._milestones if item.sequence <= self.log.visible))
 
-    def _start_clock(self) -> None:
-        """The run's time goes on; it stands still while the run waits for its caller."""
-        if self._left is not None:
-            self._deadline = asyncio.get_running_loop().call_later(self._left, self._deadline_reached)
-
-    def _stop_clock(self, time_ns: int) -> None:
-        if self._waits_since_ns is None:
-            self._waits_since_ns = time_ns
-        if self._deadline is not None:
-            self._left = max(0.0, self._deadline.when() - asyncio.get_running_loop().time())
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _go_on(self, time_ns: int) -> None:
-        if self._waits_since_ns is not None:
-            self._waited_ns += max(0, time_ns - self._waits_since_ns)
-            self._waits_since_ns = None
-            self._start_clock()
-
     def _deadline_reached(self) -> None:
-        limit = self._prepared.bounds.run_timeout
+        limit = self.prepared.bounds.run_timeout
         assert limit is not None, "the clock runs only against a limit"
-        elapsed = (now_ns() - self._run.create_time_ns - self._waited_ns) / 1e9
-        self._feed_later(DeadlineReached("timeout.run", limit, elapsed))
+        self._feed_later(DeadlineReached("timeout.run", limit, self._clock.elapsed))
 
     def _feed_later(self, fact: Fact) -> None:
         # A timer fires outside of any task, and what the fact leads to may need to start one.
@@ -227,18 +212,29 @@ class Execution:
     async def _feed(self, fact: Fact) -> None:
         self.feed(fact)
 
-    def let_caller_go(self) -> None:
-        """The stream that started the run has ended as it was asked to: its deadline is no limit any more."""
-        self._patience = None
-
     def _remaining_ns(self) -> int | None:
         """Until the run is over by its own limit or by the deadline of a caller whom it ends with."""
         ends: list[float] = []
-        if self._deadline is not None:
-            ends.append((self._deadline.when() - asyncio.get_running_loop().time()) * 1e9)
-        if self._patience is not None:
-            ends.append(self._run.create_time_ns + self._patience * 1e9 - now_ns())
+        if (remaining := self._clock.remaining_ns) is not None:
+            ends.append(remaining)
+        if self.patience is not None:
+            ends.append(self._run.create_time_ns + self.patience * 1e9 - now_ns())
         return int(min(ends)) if ends else None
+
+    @property
+    def budget_lines(self) -> tuple[Line, ...]:
+        """The budgets that bind this run, and so each of its children."""
+        return () if self.prepared.purse is None else self.prepared.purse.lines
+
+    @property
+    def permissions(self) -> Permissions:
+        """What the run may do now, which its children cannot exceed."""
+        return self.machine.setup.permissions.with_rules(self.caller_side.added_rules)
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """The session of this run and of those above it."""
+        return self.prepared.sessions
 
     @property
     def run_state(self) -> Run:
@@ -298,7 +294,7 @@ class Execution:
         if type(event) is TextDelta:  # the hot path: nothing below matters to it
             self.log.append(emitted.iteration, event, time_ns)
             return
-        telemetry = self._prepared.telemetry
+        telemetry = self.prepared.telemetry
         match event:
             case IterationStarted():
                 span_id = telemetry.iteration_started(emitted.iteration, event.max_output_tokens)
@@ -311,10 +307,13 @@ class Execution:
                     event = replace(event, child_run_id=child_run_id(self._run.run_id, event.call_id))
                 span_id = telemetry.tool_started(event.call_id, tool.routed_name if tool is not None else "")
                 event = replace(event, span_id=span_id) if span_id else event
+            case IterationFinished() | IterationRetryScheduled():
+                if self.prepared.purse is not None:
+                    self.prepared.purse.charge(event.usage, event.cost)
             case RunFinished():
                 if event.message is not None:
                     event = replace(event, message=replace(event.message, create_time_ns=time_ns))
-                if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
+                if self.prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
                     trace = bounded_beside(trace_of(self._milestones), event.message, event.structured_output_json)
                     event = replace(event, trace=trace)
                 self._settled = replace(
@@ -344,9 +343,9 @@ class Execution:
     def _face_caller(self, iteration: int, event: Event, time_ns: int) -> None:
         self._append(iteration, self.caller_side.stamped(event, time_ns), time_ns)
         if isinstance(event, RunWaiting):
-            self._stop_clock(time_ns)
+            self._clock.stop(time_ns)
         elif isinstance(event, RunResumed):
-            self._go_on(time_ns)
+            self._clock.go_on(time_ns)
 
     def _append(self, iteration: int, event: Event, time_ns: int) -> None:
         self.log.append(iteration, event, time_ns)
@@ -357,7 +356,7 @@ class Execution:
         if visibility_of(event) is not Visibility.DELTA:
             # Kept as they are: most runs end well and nobody asks for their trace.
             self._milestones.append(LoggedEvent(self.log.last, time_ns, iteration, event))
-            self._prepared.telemetry.event(iteration, time_ns, event)
+            self.prepared.telemetry.event(iteration, time_ns, event)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -373,6 +372,8 @@ class Execution:
                 self.caller_side.await_caller(effect.key)
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
+            case AwaitAttachments():
+                self._spawn(ATTACHMENTS, self._await_attachments, effect)
             case Abandon():
                 pass  # done before the events of its step
             case Settle():
@@ -413,23 +414,26 @@ class Execution:
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _resolve(self, effect: ResolveTool) -> ToolResolved:
-        view = self._prepared.view
+        view = self.prepared.view
         assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
-        checked = view.check(effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation)
+        checked = view.check(effect.requested_name, effect.arguments_json, self.prepared.bounds.argument_validation)
         self._checked[effect.call_id] = checked
         return ToolResolved(effect.call_id, checked.tool, checked.failure, checked.repairs, checked.annotations)
 
     async def _call_model(self, effect: CallModel) -> None:
-        telemetry = self._prepared.telemetry
+        telemetry = self.prepared.telemetry
         iteration, attempt = effect.iteration, effect.attempt
         started = time.monotonic_ns()
         first: int | None = None
         reads = said = 0
         failure: Failure | None = None
+        budgeted: BudgetedCall | None = None
         try:
-            provider, request = self._request(effect)
-            self.feed(ModelCalled(iteration, attempt, estimated_tokens(request_size(request))))
-            async with aclosing(provider.generate(request)) as batches:
+            called = await self._called(effect)
+            if isinstance(called, LimitTrip):
+                return self.feed(BudgetReached(iteration, attempt, called))
+            answer, budgeted = called
+            async with aclosing(answer) as batches:
                 async for items in batches:
                     reads += 1
                     if first is None and items:
@@ -451,13 +455,28 @@ class Execution:
         telemetry.output_chunks(iteration, reads)
         took = time.monotonic_ns() - started
         jitter, remaining = self._wiring.random(), self._remaining_ns()
+        if budgeted is not None and budgeted.trip is not None:
+            return self.feed(BudgetReached(iteration, attempt, budgeted.trip, took, first))
         if failure is None:
-            self.feed(ModelEnded(iteration, attempt, took, first, jitter, remaining))
-        else:
-            self.feed(ModelFailed(iteration, attempt, failure, jitter, took, first, remaining))
+            return self.feed(ModelEnded(iteration, attempt, took, first, jitter, remaining))
+        return self.feed(ModelFailed(iteration, attempt, failure, jitter, took, first, remaining))
 
-    def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
-        prepared = self._prepared
+    async def _called(self, effect: CallModel) -> tuple[Answer, BudgetedCall | None] | LimitTrip:
+        """The answer of a call that is made, or the budget that it does not fit."""
+        provider, request = await self._request(effect)
+        if self.prepared.purse is None:
+            tokens = estimated_tokens(request_size(request))
+            self.feed(ModelCalled(effect.iteration, effect.attempt, tokens))
+            return provider.generate(request), None
+        admitted = await admit(self.prepared.purse, provider, request)
+        if isinstance(admitted, LimitTrip):
+            return admitted
+        request, budgeted = admitted
+        self.feed(ModelCalled(effect.iteration, effect.attempt, budgeted.input_tokens, budgeted.cap))
+        return budgeted.guard(provider.generate(request)), budgeted
+
+    async def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
+        prepared = self.prepared
         assert prepared.provider is not None, "a prepared run has a provider"
         assert prepared.prompt is not None, "a prepared run has a prompt"
         prompt = prepared.prompt
@@ -465,7 +484,6 @@ class Execution:
         request = replace(
             prepared.request,
             system=prompt.system,
-            messages=prompt.messages(),
             tools=prompt.tools,
             offered=prompt.offered,
             max_output_tokens=effect.max_output_tokens,
@@ -475,6 +493,11 @@ class Execution:
         if effect.iteration > 1:
             # A forced choice holds for the first iteration only: later it would never let the model answer.
             request = replace(request, tool_choice=ToolChoice())
+        change = await fit(prompt.history, prepared.provider, request, prepared.bounds, shorten=effect.shorten)
+        if change is not None:
+            self.feed(HistoryCut(effect.iteration, effect.attempt, change))
+            await self.log.flushed(self.log.last)
+        request = replace(request, messages=prompt.messages())
         return prepared.provider, request if effect.offer_tools else without_tools(prepared.provider, request)
 
     async def _ask_hook(self, effect: AskHook) -> None:
@@ -485,12 +508,12 @@ class Execution:
 
     async def _run_tool(self, effect: RunTool) -> None:
         call_id = effect.call_id
-        prepared, checked = self._prepared, self._checked[effect.call_id]
+        prepared, checked = self.prepared, self._checked[effect.call_id]
         view = prepared.view
         assert view is not None, "a tool that was resolved comes from a view"
         if checked.tool is None or checked.arguments is None:  # found by an earlier process, and not there any more
             assert checked.failure is not None, "a call that cannot be made says why"
-            result = view.settle(call_id, ToolOutput((), is_error=True, failure=checked.failure), self._longest_result)
+            result = view.settle(call_id, ToolOutput((), is_error=True, failure=checked.failure), self.longest_result)
             self.feed(ToolFinished(call_id, result))
             return
         invocation = ToolInvocation(
@@ -509,29 +532,13 @@ class Execution:
         )
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
-            result = await view.execute(effect.routed_name, invocation, self._longest_result)
+            result = await view.execute(effect.routed_name, invocation, self.longest_result)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
 
     @property
-    def _longest_result(self) -> int:
-        return min(self._prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
-
-    def settled_outside(self, call_id: str, output: ToolOutput) -> ToolResult:
-        """The result of a call that the caller executed, capped and cleaned as that of any other."""
-        view = self._prepared.view
-        assert view is not None, "a call that was handed out comes from a view"
-        return view.settle(call_id, output, self._longest_result)
-
-    def require_sendable(self, messages: Sequence[Message]) -> None:
-        """Raises InvalidRequest for messages that the run's provider cannot take."""
-        provider = self._prepared.provider
-        assert provider is not None, "a prepared run has a provider"
-        for index, message in enumerate(messages):
-            try:
-                provider.encode_message(message)
-            except InvalidRequest as error:
-                violations = [FieldViolation(f"input[{index}].{v.field}", v.description) for v in error.violations]
-                raise InvalidRequest(violations, error.reason) from error
+    def longest_result(self) -> int:
+        """Bytes of the longest result of this run."""
+        return min(self.prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
 
     def _progress(self, call_id: str) -> ProgressReporter:
         """Reports of one call, those left out that come faster than anybody reads: a tool may flood with them."""
@@ -550,16 +557,42 @@ class Execution:
         await anyio.sleep(effect.delay_ns / 1e9)
         self.feed(RetryDue(effect.iteration, effect.attempt))
 
+    async def _await_attachments(self, effect: AwaitAttachments) -> None:
+        await anyio.sleep(effect.limit)
+        self.feed(AttachmentsOverdue(effect.limit))
+
+    async def attachment_arrived(self, attachment: Attachment, content: Blob, path: str) -> Message:
+        """Take a file for the next iteration, durably. Raises InvalidRequest, Conflict RUN_SETTLED or StoreError."""
+        assert self.prepared.provider is not None, "a prepared run has a provider"
+        run_id = self._run.run_id
+        fact = arrival(attachment, content, self.prepared.provider, run_id, now_ns(), path)
+        known = self.machine.attachments.get(attachment.attachment_id)
+        if known is not None and known.state is AttachmentState.READY:
+            raise InvalidRequest([FieldViolation(f"{path}.attachment_id", "is there already")])
+        if not self.machine.takes_input:
+            raise Conflict(Reason.RUN_SETTLED, "The run makes no further model call; send a new turn.")
+        self.feed(fact)
+        await self.log.flushed(self.log.last)
+        return fact.message
+
     def _settle(self, effect: Settle) -> None:
         assert self._settled is not None, "RunFinished comes before the settlement"
         settled_ns = self._settled.settle_time_ns
         run = replace(self._settled, last_sequence=self.log.last, epoch=self.log.epoch)
+        purse, tenant = self.prepared.purse, self.prepared.spec.caller.tenant
+        if purse is None:
+            spent = spending_of(tenant, self.sessions, run.create_time_ns, run.usage, run.cost)
+        else:
+            spent = purse.spending(run.usage, run.cost)
+            purse.settling()
         self.log.settle(
             Settlement(
                 settled_ns,
                 encode_run(run),
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
                 tuple(hook.name for hook in self._wiring.hooks),
+                spent,
+                effect.finished.outcome.kind,
             )
         )
 

@@ -5,6 +5,7 @@ It reads and prepares; executing is the execution's, and whether a log can be go
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -14,14 +15,31 @@ from turnwired.domain.event import RunStarted
 from turnwired.domain.model import TraceContext
 from turnwired.domain.run import Caller, Run, RunState
 from turnwired.engine.execution import Execution
+from turnwired.engine.live import Live
 from turnwired.engine.log import RunLog
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer
-from turnwired.engine.recovery import read_log
-from turnwired.store.port import StoredRun
+from turnwired.engine.recovery import read_log, run_of
+from turnwired.store.port import Store, StoredRun
 from turnwired.turn.resume import resumed
 
 logger = logging.getLogger(__name__)
+
+
+def left_waiting(store: Store, stored: StoredRun, depth: int) -> Live | None:
+    """A run that waits, as this process knows it until it is taken up; None when what is stored cannot be read."""
+    log = RunLog(
+        stored.run_id,
+        store,
+        epoch=stored.epoch,
+        row_no=stored.last_row_no,
+        last_sequence=stored.last_sequence,
+    )
+    try:
+        return Live(run_of(stored), log, Caller(stored.tenant), asyncio.Event(), depth, taken_up=True)
+    except CodecError as error:
+        logger.error("run %s stays unfinished: it cannot be read (%s)", stored.run_id, error)  # noqa: TRY400 - the error says it all
+        return None
 
 
 async def waiting_again(

@@ -15,9 +15,9 @@ import anyio
 import anyio.abc
 
 from turnwired.codec.frame import Visibility
-from turnwired.codec.run import decode_turn, encode_turn
+from turnwired.codec.run import decode_turn
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.errors import (
-    CodecError,
     Conflict,
     Fenced,
     FieldViolation,
@@ -30,7 +30,7 @@ from turnwired.domain.errors import (
 )
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.message import Message
+from turnwired.domain.message import Blob, Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Agent, Caller, Cursor, Run, RunState, TurnSpec
@@ -38,7 +38,7 @@ from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.engine.execution import UNWIND_SECONDS, Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
-from turnwired.engine.hooks import Hooks
+from turnwired.engine.hook_delivery import Hooks
 from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.live import (
     BEGIN_SECONDS,
@@ -59,14 +59,14 @@ from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
-from turnwired.engine.resuming import waiting_again
+from turnwired.engine.resuming import left_waiting, waiting_again
 from turnwired.engine.sessions import Sessions
 from turnwired.engine.steering import Steering
-from turnwired.engine.stored import stored_messages
+from turnwired.engine.stored import new_run
 from turnwired.policy.merge import Layer
 from turnwired.policy.permissions import Permissions
 from turnwired.providers.port import ModelLimits, ProviderInfo, TokenCount
-from turnwired.store.port import NewRun, RunFilter, StoredRun
+from turnwired.store.port import RunFilter, StoredRun
 from turnwired.tools.port import ToolView
 from turnwired.turn.facts import CancelRequested, DeadlineReached
 from turnwired.turn.machine import TurnMachine
@@ -83,6 +83,7 @@ class Engine:
         self._store = wiring.store
         self._preparer = Preparer(wiring, self)
         self.agents = self._preparer.agents
+        self.budgets = self._preparer.budgets
         self.sessions = Sessions(wiring.store, self)
         self.steering = Steering(wiring.store, self)
         self.hooks = Hooks(wiring.hooks, wiring.store, self)
@@ -124,18 +125,14 @@ class Engine:
 
         ``run_id``: of a run that an agent makes of a tool call; others get a new one.
         """
-        if self._stopping or self._tasks is None:
-            raise Unavailable(
-                Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0
-            )
-        if len(self._live) >= self._wiring.config.max_active_runs:
-            raise Unavailable(
-                Reason.OVERLOADED,
-                f"{len(self._live)} runs are active, which is the most this server takes; try again.",
-                1.0,
-            )
+        tasks = self._require_room()
         depth = await self._depth_of(spec)
         resolved = self._preparer.resolve(spec)
+        parent = self._parent(spec)
+        inherited = () if parent is None else parent.budget_lines
+        if inherited or self._preparer.is_bounded(resolved):
+            await self._preparer.require_measurable(resolved, inherited)
+            tasks = self._require_room()  # others may have come meanwhile
         run_id = run_id or new_run_id()
         now = now_ns()
         input_ = tuple(
@@ -160,8 +157,31 @@ class Engine:
         if spec.parent_run_id is not None:
             self._children.setdefault(spec.parent_run_id, set()).add(run_id)
         accepted: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
-        self._tasks.start_soon(self._own, live, resolved, input_, dict(parent_headers or {}), accepted)
+        tasks.start_soon(self._own, live, resolved, input_, dict(parent_headers or {}), accepted)
         return await accepted
+
+    def _require_room(self) -> anyio.abc.TaskGroup:
+        if self._stopping or self._tasks is None:
+            raise Unavailable(
+                Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0
+            )
+        if len(self._live) >= self._wiring.config.max_active_runs:
+            raise Unavailable(
+                Reason.OVERLOADED,
+                f"{len(self._live)} runs are active, which is the most this server takes; try again.",
+                1.0,
+            )
+        return self._tasks
+
+    def _sessions_of(self, spec: TurnSpec) -> tuple[str, ...]:
+        """The run's session and those of the runs above it: what it spends counts in the totals of all of them."""
+        parent = self._parent(spec)
+        own = () if spec.session_id is None else (spec.session_id,)
+        return own if parent is None else own + parent.sessions
+
+    def _parent(self, spec: TurnSpec) -> Execution | None:
+        parent = self._live.get(spec.parent_run_id) if spec.parent_run_id is not None else None
+        return parent.execution if parent is not None and parent.caller.tenant == spec.caller.tenant else None
 
     async def _own(
         self,
@@ -174,7 +194,7 @@ class Engine:
         """A run's whole life, in a task that no caller can cancel: a run that is stored always has an owner."""
         run_id = live.run.run_id
         try:
-            created = await self._store.create_run(self._new_run(resolved, live.run, input_))
+            created = await self._store.create_run(new_run(resolved.spec, live.run, input_))
             stored = created.run
             ids = tuple(message.message_id for message in input_)
             if created.existing:
@@ -239,22 +259,6 @@ class Engine:
             raise
         return await self.get_run(spec.caller, run_id)
 
-    def _new_run(self, resolved: Resolved, run: Run, input_: Sequence[Message]) -> NewRun:
-        spec = resolved.spec
-        return NewRun(
-            run_id=run.run_id,
-            caller=spec.caller,
-            agent_id=run.agent_id,
-            create_time_ns=run.create_time_ns,
-            session_id=spec.session_id,
-            parent_run_id=spec.parent_run_id,
-            request_id=spec.request_id,
-            digest=spec.digest,
-            labels=spec.labels,
-            input=stored_messages(spec.session_id, input_, run.create_time_ns),
-            spec=encode_turn(replace(spec, input=tuple(input_))),
-        )
-
     async def _execute(
         self,
         run_id: str,
@@ -264,7 +268,17 @@ class Engine:
         parent_headers: Mapping[str, str],
     ) -> None:
         async def execution() -> Execution:
-            prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers, live.depth)
+            parent = self._parent(resolved.spec)
+            prepared, setup = await self._preparer.prepare(
+                resolved,
+                live.run,
+                input_,
+                parent_headers,
+                live.depth,
+                () if parent is None else parent.budget_lines,
+                self._sessions_of(resolved.spec),
+                parents=() if parent is None else (parent.permissions,),
+            )
             return Execution(self._wiring, prepared, TurnMachine(setup), live.log)
 
         await self._run_to_end(run_id, live, execution)
@@ -273,20 +287,9 @@ class Engine:
         """Go on with a run that waits for its caller where an earlier process left it."""
         assert self._tasks is not None, "the engine is up"
         parent = None if stored.parent_run_id is None else self._live.get(stored.parent_run_id)
-        log = RunLog(
-            stored.run_id,
-            self._store,
-            epoch=stored.epoch,
-            row_no=stored.last_row_no,
-            last_sequence=stored.last_sequence,
-        )
-        try:
-            run = run_of(stored)
-        except CodecError as error:
-            logger.error("run %s stays unfinished: it cannot be read (%s)", stored.run_id, error)  # noqa: TRY400 - the error says it all
+        live = left_waiting(self._store, stored, 0 if parent is None else parent.depth + 1)
+        if live is None:
             return
-        depth = 0 if parent is None else parent.depth + 1
-        live = Live(run, log, Caller(stored.tenant), asyncio.Event(), depth, taken_up=True)
         self._live[stored.run_id] = live
         if stored.parent_run_id is not None:
             self._children.setdefault(stored.parent_run_id, set()).add(stored.run_id)
@@ -452,7 +455,7 @@ class Engine:
         """The stream that started the run has ended as it was asked to, where the run waits: its deadline is over."""
         live = self._live.get(run_id)
         if live is not None and live.execution is not None:
-            live.execution.let_caller_go()
+            live.execution.patience = None
 
     async def cancel_run(self, caller: Caller, run_id: str, failure: Failure) -> Run:
         """Ask a run to stop. Idempotent. Raises NotFound."""
@@ -460,6 +463,24 @@ class Engine:
         if live is not None and live.caller.tenant == caller.tenant:
             self._end(live, CancelRequested(failure))
         return await self.get_run(caller, run_id)
+
+    async def attachment_arrived(
+        self, caller: Caller, run_id: str, attachment: Attachment, content: Blob, path: str = "attachments[0]"
+    ) -> Message:
+        """Bring a file to a run: one that it awaits, or another. Gives the message in which the model will see it.
+
+        ``path`` leads to the attachment in the request. Durable when it returns. Raises NotFound, Conflict RUN_SETTLED
+        when there is no further model call, InvalidRequest for what is there already, too large or not for the wire,
+        and StoreError.
+        """
+        live = self._live.get(run_id)
+        if live is not None and live.caller.tenant == caller.tenant and live.execution is None:
+            with anyio.move_on_after(BEGIN_SECONDS):
+                await live.begun.wait()
+        if live is None or live.caller.tenant != caller.tenant or live.execution is None:
+            await self._stored(caller, run_id)
+            raise Conflict(Reason.RUN_SETTLED, "The run has ended, or ends; send a new turn.")
+        return await live.execution.attachment_arrived(attachment, content, path)
 
     def cancel_if_live(self, run_id: str, failure: Failure) -> None:
         """Ask a run to stop, if this process executes it."""

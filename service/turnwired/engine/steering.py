@@ -18,7 +18,7 @@ from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalState
 from turnwired.domain.errors import Conflict, FieldViolation, InvalidRequest, NotFound
 from turnwired.domain.event import InputAppended
 from turnwired.domain.failure import Failure, FailurePhase, Reason
-from turnwired.domain.message import Message, Part, Text
+from turnwired.domain.message import Message, Part, Text, ToolResult
 from turnwired.domain.run import Caller, Run
 from turnwired.engine.execution import Execution
 from turnwired.engine.ids import new_message_ids
@@ -138,7 +138,7 @@ class Steering:
         for handed in results:
             call_id = handed.call_id
             if call_id in execution.machine.pending_calls:
-                taken = execution.settled_outside(call_id, _output(handed))
+                taken = _settled_outside(execution, handed)
                 since = calls[call_id].since_ns if call_id in calls else now_ns()
                 execution.feed(CallerResult(taken, max(0, now_ns() - since)))
                 receipts.append((call_id, Receipt.ACCEPTED))
@@ -167,7 +167,7 @@ class Steering:
             return await self._appended_before(caller, run_id, request_id, ids, messages)
         appended = execution.caller_side.appended
         if ids[0] not in appended:
-            execution.require_sendable(messages)
+            _require_sendable(execution, messages)
             if not execution.machine.takes_input:
                 raise _settled(run_id, "The run will not ask its model again. Send the input as a turn of its own.")
             given = tuple(
@@ -243,6 +243,25 @@ def _check(asked: Approval, answer: Answer) -> None:
 
 def _settled(run_id: str, words: str) -> Conflict:
     return Conflict(Reason.RUN_SETTLED, f"Run {run_id} takes no more: {words}", {"run_id": run_id})
+
+
+def _settled_outside(execution: Execution, handed: Handed) -> ToolResult:
+    """The result of a call that the caller executed, capped and cleaned as that of any other."""
+    view = execution.prepared.view
+    assert view is not None, "a call that was handed out comes from a view"
+    return view.settle(handed.call_id, _output(handed), execution.longest_result)
+
+
+def _require_sendable(execution: Execution, messages: Sequence[Message]) -> None:
+    """Raises InvalidRequest for messages that the run's provider cannot take."""
+    provider = execution.prepared.provider
+    assert provider is not None, "a prepared run has a provider"
+    for index, message in enumerate(messages):
+        try:
+            provider.encode_message(message)
+        except InvalidRequest as error:
+            violations = [FieldViolation(f"input[{index}].{v.field}", v.description) for v in error.violations]
+            raise InvalidRequest(violations, error.reason) from error
 
 
 def _output(handed: Handed) -> ToolOutput:

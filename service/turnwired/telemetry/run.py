@@ -16,7 +16,9 @@ from opentelemetry.trace import SpanKind, Tracer
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
+    AttachmentUpdated,
     Event,
+    HistoryTruncated,
     InputAppended,
     IterationFinished,
     IterationRetryScheduled,
@@ -232,6 +234,8 @@ class OtelRunTelemetry:
                 | ToolCallArgumentsFinished()
                 | ToolCallExecuting()
                 | InputAppended()
+                | AttachmentUpdated()
+                | HistoryTruncated()
                 | Notice()
             ):
                 pass

@@ -12,6 +12,7 @@ from turnwired.domain.approval import Approval, ApprovalDecision
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
+    AttachmentUpdated,
     Event,
     IterationFinished,
     IterationRetryScheduled,
@@ -33,6 +34,7 @@ from turnwired.domain.policy import ToolExecutionMode
 from turnwired.domain.usage import Usage
 from turnwired.turn.admission import Admission, Verdict
 from turnwired.turn.aftermath import repairs_told
+from turnwired.turn.attachments import Attachments
 from turnwired.turn.batch import COMPLETED, ToolBatch
 from turnwired.turn.completion import Completion
 from turnwired.turn.ending import COMPLETE
@@ -73,6 +75,7 @@ class _Fold:
         self._replay = Replay()
         self._ids = Ids(setup.run_id, part_prefix=f"part_e{epoch}_")
         self._ledger = Ledger(setup.price)
+        self._attachments = Attachments(setup.attachments, setup.run_id, self._ids)
         self._waits = Waiting(setup.run_id, setup.permissions, self._ids)
         self._admission = Admission(setup.bounds, setup.polling_tools, self._waits.loop_action)
         self._told: RunWaiting | None = None
@@ -108,6 +111,8 @@ class _Fold:
                 self._usage_missed = True
             case Notice(Reason.TOOL_ARGUMENTS_REPAIRED) if (call := self._call(event)) is not None:
                 call.repairs = repairs_told(event, call)
+            case AttachmentUpdated(attachment):
+                self._attachments.known[attachment.attachment_id] = attachment
             case RunWaiting():
                 self._told = event
             case RunResumed():
@@ -195,6 +200,7 @@ class _Fold:
             completion=completion,
             waiting=self._waits,
             batch=batch,
+            attachments=self._attachments,
             calls_settled=self._call_count,
             calls_completed=self._completed,
             limit_reported=self._limit_reported,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import RunStarted
 from turnwired.domain.model import CheckedOutput, ModelSelection, TraceContext
 from turnwired.domain.outcome import Notice
@@ -52,6 +53,7 @@ class TurnSetup:
     check_output: OutputCheck | None = None
     polling_tools: frozenset[str] = frozenset()
     permissions: Permissions = field(default_factory=Permissions)
+    attachments: tuple[Attachment, ...] = ()
 
     def started(self) -> RunStarted:
         """The run's first event."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from turnwired.domain.model import IterationKind
 from turnwired.turn.admission import Admission
+from turnwired.turn.attachments import Attachments
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.completion import Completion
 from turnwired.turn.history import Transcript
@@ -30,6 +31,7 @@ class Standing:
     completion: Completion
     waiting: Waiting
     batch: ToolBatch
+    attachments: Attachments
     calls_settled: int
     calls_completed: int
     limit_reported: bool

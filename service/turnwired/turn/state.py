@@ -7,12 +7,16 @@ from enum import Enum, auto
 
 from turnwired.turn.facts import (
     ApprovalAnswered,
+    AttachmentArrived,
+    AttachmentsOverdue,
     Begin,
+    BudgetReached,
     CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
+    HistoryCut,
     InputGiven,
     ModelCalled,
     ModelEnded,
@@ -31,12 +35,14 @@ from turnwired.turn.facts import (
 class TurnState(Enum):
     """What the run waits for.
 
-    READY -> CALLING_MODEL <-> WAITING_TO_RETRY; CALLING_MODEL <-> RUNNING_TOOLS; both of them -> ASKING_HOOK, once, and
-    back to CALLING_MODEL; any -> SETTLED, which is left never. A run that waits for its caller is RUNNING_TOOLS: what
-    the caller says comes between results of other calls. ``TurnMachine.waiting`` tells whether nothing else goes on.
+    READY -> CALLING_MODEL, by way of AWAITING_ATTACHMENTS where some are not there yet; CALLING_MODEL <->
+    WAITING_TO_RETRY; CALLING_MODEL <-> RUNNING_TOOLS; both of them -> ASKING_HOOK, once, and back to CALLING_MODEL;
+    any -> SETTLED, which is left never. A run that waits for its caller is RUNNING_TOOLS: what the caller says comes
+    between results of other calls. ``TurnMachine.waiting`` tells whether nothing else goes on.
     """
 
     READY = auto()
+    AWAITING_ATTACHMENTS = auto()
     CALLING_MODEL = auto()
     WAITING_TO_RETRY = auto()
     RUNNING_TOOLS = auto()
@@ -45,14 +51,17 @@ class TurnState(Enum):
 
 
 _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
-_TOOLS = frozenset({ToolResolved, ToolProgress, ToolFinished, ToolResultLate})
+_MODEL = frozenset({HistoryCut, ModelCalled, ModelProduced, ModelEnded, ModelFailed, BudgetReached})
+_TOOLS = frozenset({ToolResolved, ToolProgress, ToolFinished})
 _CALLER = frozenset({ApprovalAnswered, CallerResult, WaitExpired})
+_MORE = frozenset({AttachmentArrived, InputGiven})
 
 ACCEPTED: Mapping[TurnState, frozenset[type]] = {
     TurnState.READY: _STOPS | {Begin, PreparationFailed},
-    TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed, ToolResultLate, InputGiven},
-    TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate, InputGiven},
-    TurnState.RUNNING_TOOLS: _STOPS | _TOOLS | _CALLER | {InputGiven},
+    TurnState.AWAITING_ATTACHMENTS: _STOPS | _MORE | {AttachmentsOverdue},
+    TurnState.CALLING_MODEL: _STOPS | _MODEL | _MORE | {ToolResultLate},
+    TurnState.WAITING_TO_RETRY: _STOPS | _MORE | {RetryDue, ToolResultLate},
+    TurnState.RUNNING_TOOLS: _STOPS | _TOOLS | _CALLER | _MORE | {ToolResultLate},
     TurnState.ASKING_HOOK: _STOPS | {CompletionDecided, ToolResultLate},
     TurnState.SETTLED: frozenset(),
 }

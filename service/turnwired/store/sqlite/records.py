@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import RunState
 from turnwired.store.port import LogRow, NewRun, StoredMessage, StoredRun
 from turnwired.store.sqlite.sql import Value
@@ -27,6 +28,7 @@ def run_values(new: NewRun) -> tuple[Value, ...]:
         new.spec,
         b"",
         b"",
+        None,
     )
 
 
@@ -64,6 +66,7 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         spec,
         summary,
         waiting,
+        outcome,
         last_row_no,
         last_sequence,
     ) = row
@@ -83,6 +86,7 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         spec=spec,
         summary=summary,
         waiting=waiting if isinstance(waiting, bytes) else b"",  # the default of an added column is text
+        outcome=None if outcome is None else OutcomeKind(outcome),
     )
 
 
