@@ -5,13 +5,13 @@ from __future__ import annotations
 CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     # --- budgets
     ("budget: reached, the run goes on", "machine", "self._budget_reached(fact, out)", "pass"),
-    ("budget: reached is not heard", "state", "ModelFailed, BudgetReached, ", "ModelFailed, "),
+    ("budget: reached is not heard", "state", "ModelFailed, BudgetReached})", "ModelFailed})"),
     ("budget: a call not made is charged", "machine", "FinishReason.ERROR if self._input_tokens is None else ", ""),
     (
         "budget: a cut call costs no time",
         "machine",
-        "failure=end.failure,\n            duration_ns=fact.duration_ns,",
-        "failure=end.failure,",
+        "self._close_iteration(out, reason, fact, failure=end.failure)",
+        "self._close_iteration(out, reason, None, failure=end.failure)",
     ),
     ("budget: its output limit is the model's", "machine", "and self._budget_cap is not None", "and False"),
     (
@@ -109,8 +109,8 @@ CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "completion: recovery forgets the instruction",
         "recovery",
-        "correction = metadata[INSTRUCTION]",
-        "correction = ''",
+        "self._correct(metadata[INSTRUCTION])",
+        'self._correct("")',
     ),
     (
         "completion: failed tools do not count",

@@ -196,9 +196,10 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "not in {Reason.TOOL_TIMEOUT}",
     ),
     # --- input
-    ("input: it is not told", "machine", "        out.emit(InputAppended(messages))\n", ""),
-    ("input: it is lost", "machine", "        self._transcript.hold(messages)\n", ""),
-    ("input: it is always taken", "machine", "        if not self.takes_input:\n            return False\n", ""),
+    ("input: it is not told", "attachments", "                out.emit(InputAppended(messages))\n", ""),
+    ("input: it is lost", "attachments", "                transcript.hold(messages)\n", ""),
+    ("input: it is always taken", "machine", "if not self.takes_input or not self._att", "if not self._att"),
+    ("input: recovery forgets it", "recovery", "        transcript.hold(self.messages)\n", ""),
     (
         "input: taken at the last step",
         "machine",
@@ -243,7 +244,6 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        self._put_held()\n        self._corrected = self._turn\n",
         "        self._corrected = self._turn\n",
     ),
-    ("input: recovery forgets it", "recovery", "            transcript.hold(iteration.appended)\n", ""),
     ("input: recovery forgets it at the end", "recovery", "        transcript.end()\n", ""),
     # --- takeovers
     ("takeover: part ids repeat", "resume", 'part_prefix=f"part_e{epoch}_"', 'part_prefix="part_"'),
@@ -285,13 +285,5 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "            pass",
     ),
     ("takeover: a pass is a step", "resume", "            completion.resume()\n", "            pass\n"),
-    ("takeover: whatever is told is believed", "resume", "or under_way != handed.keys():", "or False:"),
-    (
-        "takeover: a run that went on is taken over",
-        "resume",
-        "                self._told = None",
-        "                pass",
-    ),
     ("takeover: the run is not said to go on", "waiting", "        self._waits = True\n", "        pass\n"),
-    ("takeover: a settled run is taken over", "resume", "self._finished = True", "pass"),
 )

@@ -15,6 +15,7 @@ from turn.asking import (
     CALLS,
     FIRST,
     ONCE,
+    REJECT,
     SECOND,
     answer,
     calls_tools,
@@ -35,7 +36,7 @@ from turnwired.domain.event import (
     ToolCallStarted,
 )
 from turnwired.domain.failure import Reason
-from turnwired.domain.generation import TextChunk, UsageReported
+from turnwired.domain.generation import FinishReason, TextChunk, UsageReported
 from turnwired.domain.message import Message, Part, Role, Text, ToolResultStatus
 from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice, OutcomeKind
@@ -44,7 +45,7 @@ from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.domain.usage import Cost, Usage
 from turnwired.policy.permissions import Permissions
 from turnwired.turn.effects import CallModel, ResolveTool
-from turnwired.turn.facts import CallerResult, InputGiven, ModelEnded, RetryDue, ToolResolved, WaitExpired
+from turnwired.turn.facts import CallerResult, InputGiven, ModelCalled, ModelEnded, RetryDue, ToolResolved, WaitExpired
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.resume import resumed
 
@@ -272,3 +273,73 @@ def test_steps_of_both_machines_are_alike_to_the_end() -> None:
     assert alike(run.feed(WaitExpired(FIRST, 5.0))) == alike(other.feed(WaitExpired(FIRST, 5.0)))
     ended = ModelEnded(run.machine.iteration, run.machine.attempt)
     assert alike(run.feed(ended)) == alike(other.feed(ended))
+
+
+@pytest.mark.requirement("WAIT-50", "WAIT-26")
+def test_a_circle_that_a_person_let_go_does_not_count_after_a_takeover() -> None:
+    run = driven(Permissions(), repeated_call_threshold=2, max_steps=9)
+    for _ in range(3):
+        calls_tools(run, ("look", "{}"))
+        for approval_id in list(run.machine.pending_approvals):
+            answer(run, approval_id, ONCE)
+        finishes_all(run)
+    calls_tools(run, ("look", "{}"))
+    other = take_over(run)
+    for each in (run, other):
+        answer(each, SECOND, REJECT)
+        assert each.machine.outcome is None, "it is the first that was rejected"
+
+
+def ends_without_text(run: Driven) -> None:
+    """What the caller is waited for is refused, and the model says nothing."""
+    answer(run, FIRST, REJECT)
+    run.answers(stop())
+
+
+@pytest.mark.requirement("WAIT-50")
+def test_results_before_a_takeover_are_something_to_answer_from_unless_they_expired() -> None:
+    completion = {"completion_mode": CompletionMode.REQUIRE_TEXT_AFTER_TOOLS}
+    run = driven(ASKS, **completion)
+    calls_tools(run, ("look", "{}"))
+    finishes_all(run)
+    calls_tools(run, ("write", "{}"))
+    other = take_over(run)
+    ends_without_text(other)
+    assert other.every(CallModel)[-1].kind is IterationKind.SYNTHESIS
+    expired = driven(ASKS, **completion)
+    expired.answers(*a_call(0, "write"), stop(FinishReason.TOOL_CALLS))
+    expired.feed(ToolResolved(CALLS[0], CLIENT))
+    answer(expired, FIRST, ONCE)
+    expired.feed(WaitExpired(CALLS[0], 5.0))
+    calls_tools(expired, ("write", "{}"))
+    last = take_over(expired)
+    answer(last, SECOND, REJECT)
+    last.answers(stop())
+    assert last.outcome.kind is OutcomeKind.TOOL_ONLY
+    assert all(call.kind is IterationKind.STEP for call in last.every(CallModel))
+
+
+@pytest.mark.requirement("WAIT-50")
+def test_a_model_that_was_told_of_its_cut_answer_is_not_told_again_after_a_takeover() -> None:
+    run = driven(ASKS)
+    run.answers(*a_call(0, "look"), stop(FinishReason.OUTPUT_LIMIT))
+    calls_tools(run, ("write", "{}"))
+    other = take_over(run)
+    answer(other, FIRST, ONCE)
+    finishes_all(other)
+    other.answers(*a_call(0, "look"), stop(FinishReason.OUTPUT_LIMIT))
+    assert other.outcome.kind is OutcomeKind.OUTPUT_LIMIT
+
+
+@pytest.mark.requirement("WAIT-50")
+def test_missing_usage_is_told_once_whoever_goes_on_with_the_run() -> None:
+    run = driven(ASKS)
+    run.feed(ModelCalled(1, 1, 9))
+    calls_tools(run, ("write", "{}"))
+    assert [notice.reason for notice in run.events(Notice)] == [Reason.USAGE_UNREPORTED]
+    other = take_over(run)
+    answer(other, FIRST, ONCE)
+    finishes_all(other)
+    other.feed(ModelCalled(2, 1, 9))
+    other.says("Done.")
+    assert other.events(Notice) == []

@@ -18,7 +18,6 @@ from turnwired.domain.event import (
     IterationRetryScheduled,
     IterationStarted,
     LoggedEvent,
-    RunFinished,
     RunResumed,
     RunWaiting,
     ToolCallArgumentsFinished,
@@ -79,7 +78,6 @@ class _Fold:
         self._waits = Waiting(setup.run_id, setup.permissions, self._ids)
         self._admission = Admission(setup.bounds, setup.polling_tools, self._waits.loop_action)
         self._told: RunWaiting | None = None
-        self._finished = False
         self._iteration = 0
         self._kind = IterationKind.STEP
         self._calls: dict[str, Call] = {}  # of this iteration, as is all about calls below
@@ -117,8 +115,6 @@ class _Fold:
                 self._told = event
             case RunResumed():
                 self._told = None
-            case RunFinished():
-                self._finished = True
             case _:
                 self._add_call_event(event)
 
@@ -175,13 +171,12 @@ class _Fold:
     def standing(self) -> Standing | None:
         """Where the run stands; None when it does not wait, or anything is under way beside."""
         told = self._told
-        if told is None or self._finished or {each.approval_id for each in told.approvals} != set(self._pending):
+        if told is None or {each.approval_id for each in told.approvals} != set(self._pending):
             return None
         handed = {call.call_id: call for call in told.client_tool_calls}
         asked = {approval.call.call_id: approval.call for approval in told.approvals}
         open_calls = {call_id for call_id in self._calls if call_id not in self._results}
-        under_way = open_calls & set(self._executing)
-        if not self._judged or open_calls != handed.keys() | asked.keys() or under_way != handed.keys():
+        if not self._judged or open_calls != handed.keys() | asked.keys():
             return None
         self._waits.restore(told)
         batch = self._batch(handed, asked)
