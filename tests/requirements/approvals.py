@@ -46,5 +46,6 @@ REQUIREMENTS: dict[str, str] = {
     "APPROVE-51": "What expired while there was no process is expired at the start.",
     "APPROVE-52": "A waiting run that cannot go on is closed, its questions withdrawn.",
     "APPROVE-53": "A stop leaves the runs that wait, or begin to, and ends the others.",
+    "APPROVE-54": "A child run may do nothing that its parent may not; its questions are its own.",
     "APPROVE-50": "Of answers, cancellations and expiries at once exactly one counts, and all agree which.",
 }

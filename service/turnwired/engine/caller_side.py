@@ -130,7 +130,7 @@ class CallerSide:
                 known = tuple(self.approvals.get(item.approval_id, item) for item in approvals)
                 return RunWaiting(known, calls, min(times, default=0))
             case InputAppended(messages):
-                return InputAppended(tuple(replace(message, create_time_ns=time_ns) for message in messages))
+                return InputAppended(tuple(_dated(message, time_ns) for message in messages))
             case _:
                 return event
 
@@ -227,3 +227,7 @@ def active_ns(events: Iterable[LoggedEvent], until_ns: int) -> int:
             case _:
                 pass
     return active if since is None else active + max(0, until_ns - since)
+
+
+def _dated(message: Message, time_ns: int) -> Message:
+    return message if message.create_time_ns else replace(message, create_time_ns=time_ns)
