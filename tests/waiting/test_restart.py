@@ -28,6 +28,7 @@ from turnwired.domain.message import Part, Text, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import (
     ApprovalPolicy,
+    BudgetPolicy,
     PermissionAction,
     PermissionRule,
     Policy,
@@ -249,3 +250,16 @@ async def test_a_run_that_begins_to_wait_while_the_process_stops_is_left_too() -
         whole = Reader()
         await w.follow(run_id, whole)
     assert [event.result.status for event in whole.of(ToolCallFinished)] == [ToolResultStatus.DENIED]  # type: ignore[union-attr]
+
+
+@pytest.mark.requirement("APPROVE-60")
+async def test_what_a_run_spent_before_the_restart_counts_against_its_budget() -> None:
+    store, acting = MemoryStore(), Acting()
+    tight = Policy(budget=BudgetPolicy(max_total_tokens=150))  # the first call took 120
+    run_id, before = await left_waiting(store, acting, lambda: None, policy=tight)
+    async with world([answer("Done.")], {"act": acting.act}, store=store, policy=ASKING) as w:
+        reader, task = await gone_on(w, run_id, before)
+        await w.engine.steering.resolve(CALLER, run_id, asked(before), ONCE)
+        await task
+    assert reader.finished.outcome.kind is OutcomeKind.BUDGET_EXCEEDED
+    assert len(acting.done) == 1

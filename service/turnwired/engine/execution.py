@@ -183,14 +183,13 @@ class Execution:
     def _restore(self, past: Sequence[LoggedEvent]) -> None:
         """Go on waiting where an earlier process waited."""
         self._milestones += [item for item in past if visibility_of(item.event) is not Visibility.DELTA]
-        side, machine = self.caller_side, self.machine
-        side.restore(past, machine.pending_calls)
+        (side := self.caller_side).restore(past, (machine := self.machine).pending_calls)
         self.log.waiting = None if side.waiting is None else side.waiting[0]
         self._clock.restore(past)
         view, validation = self.prepared.view, self.prepared.bounds.argument_validation
-        assert view is not None, "a run that waits has tools"
         for call in (approval.call for approval in machine.pending_approvals.values()):
-            self._checked[call.call_id] = view.check(call.tool.routed_name, call.arguments_json, validation)
+            if view is not None:
+                self._checked[call.call_id] = view.check(call.tool.routed_name, call.arguments_json, validation)
         for key in (*machine.pending_approvals, *machine.pending_calls):
             side.await_caller(key)
 

@@ -55,7 +55,7 @@ from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.policy.permissions import Permissions, permissions_of
 from turnwired.providers.port import CallLimits, ModelLimits, ModelProvider, ModelRequest
-from turnwired.telemetry.port import RunInfo
+from turnwired.telemetry.port import RunInfo, RunTelemetry
 from turnwired.tools.port import Toolset, ToolView
 from turnwired.turn.setup import OutputCheck, TurnSetup
 
@@ -246,22 +246,7 @@ class Preparer:
         policy = resolved.policy
         if failure is None and not again:
             policy, failure = await self._with_session(resolved, run.run_id)
-        info = resolved.provider.info
-        telemetry = self._wiring.telemetry.begin_run(
-            RunInfo(
-                run_id=run.run_id,
-                agent_id=agent.agent_id,
-                session_id=spec.session_id,
-                model=resolved.model,
-                provider_name=info.telemetry_name,
-                server_address=info.server_address,
-                server_port=info.server_port,
-                tools=tuple(view.tools) if view is not None else (),
-                labels=spec.labels,
-                structured=spec.output_format is not None,
-                parent_headers=parent_headers,
-            )
-        )
+        telemetry = self._begin_telemetry(resolved, run, view, parent_headers)
         run = replace(run, trace_context=telemetry.trace_context, model=resolved.model)
         bounds = self._bounds(policy)
         price = await self._wiring.price_of(resolved.model)
@@ -270,7 +255,7 @@ class Preparer:
             spender = Spender(run.run_id, spec.caller.tenant, spec.session_id, run.create_time_ns, sessions)
             pricing = Pricing(price, bounds.iteration_timeout)
             purse, failure = await self._purse(resolved, spender, bounds, pricing, inherited)
-        estimated = purse is not None and not info.reports_usage
+        estimated = purse is not None and not resolved.provider.info.reports_usage
         setup = TurnSetup(
             run_id=run.run_id,
             agent_id=agent.agent_id,
@@ -305,6 +290,26 @@ class Preparer:
             sessions=sessions,
         )
         return prepared, setup
+
+    def _begin_telemetry(
+        self, resolved: Resolved, run: Run, view: ToolView | None, parent_headers: Mapping[str, str]
+    ) -> RunTelemetry:
+        spec, info = resolved.spec, resolved.provider.info
+        return self._wiring.telemetry.begin_run(
+            RunInfo(
+                run_id=run.run_id,
+                agent_id=resolved.agent.agent_id,
+                session_id=spec.session_id,
+                model=resolved.model,
+                provider_name=info.telemetry_name,
+                server_address=info.server_address,
+                server_port=info.server_port,
+                tools=tuple(view.tools) if view is not None else (),
+                labels=spec.labels,
+                structured=spec.output_format is not None,
+                parent_headers=parent_headers,
+            )
+        )
 
     async def _with_session(self, resolved: Resolved, run_id: str) -> tuple[EffectivePolicy, Failure | None]:
         """The policy with the session's own layer, or why that could not be read."""

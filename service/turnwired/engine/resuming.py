@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from turnwired.codec.run import decode_turn
 from turnwired.domain.errors import CodecError, RequestError, StoreError
-from turnwired.domain.event import RunStarted
+from turnwired.domain.event import IterationFinished, IterationRetryScheduled, RunStarted
 from turnwired.domain.model import TraceContext
 from turnwired.domain.run import Caller, Run, RunState
 from turnwired.engine.execution import Execution
@@ -66,11 +66,18 @@ async def waiting_again(
         agent_revision=started.event.agent_revision,
     )
     headers = _parent_headers(started.event.trace_context)
-    prepared, setup = await preparer.prepare(resolved, run, spec.input, headers, depth, again=True)
+    sessions = () if spec.session_id is None else (spec.session_id,)
+    prepared, setup = await preparer.prepare(resolved, run, spec.input, headers, depth, sessions=sessions, again=True)
     if prepared.failure is not None:
         logger.warning("run %s cannot go on waiting: %s", stored.run_id, prepared.failure.message)
         return None
-    machine = resumed(setup, events, stored.epoch)
+    machine, purse = resumed(setup, events, stored.epoch), prepared.purse
+    if purse is not None:
+        for event in (item.event for item in events):
+            if isinstance(event, IterationFinished | IterationRetryScheduled):
+                purse.charge(event.usage, event.cost)  # what the run has spent, it has spent
+        if machine is None:
+            purse.close()
     return None if machine is None else Execution(wiring, prepared, machine, log, events)
 
 
