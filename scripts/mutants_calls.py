@@ -162,5 +162,9 @@ CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ("circle: arguments as they are written", "loops", "sort_keys=True, ", ""),
     ("circle: polling is one", "loops", "if name in self._polling:", "if False:"),
     ("circle: only single calls", "loops", "range(1, MAX_PERIOD + 1)", "range(1, 2)"),
+    ("usage: a report without counts is one", "answer", "usage.input_tokens is not None or ", "True or "),
+    ("usage: an empty report takes the last", "answer", "self.usage = usage  # cum", "self.usage = None  # cum"),
+    ("usage: a count that is lacking stays so", "ledger", "if reported.input_tokens is None or", "if False and"),
+    ("usage: what is filled in looks reported", "ledger", "            source=UsageSource.MIXED,\n", ""),
     ("circle: side by side is one", "loops", "break  # here the cycle is left", "continue"),
 )

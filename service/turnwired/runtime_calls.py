@@ -19,6 +19,7 @@ from turnwired.domain.run import Caller
 from turnwired.domain.tool import ClientTool, ToolSelection, ToolSource
 from turnwired.engine.service import Engine
 from turnwired.engine.steering import Handed
+from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.python import PythonToolset
 from turnwired.tools.schema import parse_arguments
@@ -73,7 +74,8 @@ class OwnCalls:
             await engine.steering.submit(invocation.caller, invocation.run_id, [handed])
         except (RequestError, StoreError) as error:  # the run has ended, or cannot be stored: its reader learns that
             logger.info("run %s: the result of %s was not taken: %s", invocation.run_id, call_id, error)
-        except Exception as error:  # noqa: BLE001 - task boundary: the run waits for its result until that expires
+        except ANY_FAULT as error:  # task boundary: the run waits for its result until that expires
+            require_stray(error)
             logger.error("run %s: the result of %s was not taken: %s", invocation.run_id, call_id, where_raised(error))  # noqa: TRY400 - never its text
 
     async def close(self) -> None:

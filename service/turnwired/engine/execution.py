@@ -67,6 +67,7 @@ from turnwired.engine.totals import spending_of
 from turnwired.policy.permissions import Permissions
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
+from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation, ToolOutput
 from turnwired.turn.effects import (
     Abandon,
@@ -114,8 +115,6 @@ MODEL = "model"
 ATTACHMENTS = "attachments"
 """Key of the wait for attachments. It may outlast what it waits for, and ends with the run."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
-MAX_RESULT_BYTES = 3 << 20
-"""Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
 PROGRESS_NS = 50_000_000
 """Least time between two progress events of one call."""
 UNWIND_SECONDS = 2.0
@@ -389,7 +388,8 @@ class Execution:
         except StoreError:
             # The log has failed and says so itself; its writer ends this run's tasks.
             return
-        except Exception as error:  # noqa: BLE001 - task boundary: a fault of ours must settle the run, not vanish
+        except ANY_FAULT as error:  # task boundary: a fault of ours must settle the run
+            require_stray(error)
             name = type(effect).__name__
             logger.error("run %s: %s failed: %s", self._run.run_id, name, where_raised(error))  # noqa: TRY400 - never its text
             self.feed(
@@ -512,7 +512,9 @@ class Execution:
         assert view is not None, "a tool that was resolved comes from a view"
         if checked.tool is None or checked.arguments is None:  # found by an earlier process, and not there any more
             assert checked.failure is not None, "a call that cannot be made says why"
-            result = view.settle(call_id, ToolOutput((), is_error=True, failure=checked.failure), self.longest_result)
+            result = view.settle(
+                call_id, ToolOutput((), is_error=True, failure=checked.failure), self.prepared.longest_result
+            )
             self.feed(ToolFinished(call_id, result))
             return
         invocation = ToolInvocation(
@@ -531,13 +533,8 @@ class Execution:
         )
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
-            result = await view.execute(effect.routed_name, invocation, self.longest_result)
+            result = await view.execute(effect.routed_name, invocation, self.prepared.longest_result)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
-
-    @property
-    def longest_result(self) -> int:
-        """Bytes of the longest result of this run."""
-        return min(self.prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
 
     def _progress(self, call_id: str) -> ProgressReporter:
         """Reports of one call, those left out that come faster than anybody reads: a tool may flood with them."""
