@@ -355,7 +355,7 @@ class HooksConfig(_Section):
 
 
 class Config(_Section):
-    """The whole configuration. ``profiles``, ``mcp_servers`` and ``grpc_services`` are plain data: the adapters own it."""
+    """The whole configuration. Of ``profiles``, ``mcp_servers`` and ``grpc_services`` the adapters own the shape."""
 
     server: ServerConfig = Field(default_factory=ServerConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)

@@ -17,7 +17,7 @@ import grpc.aio
 
 from turnwired.tools.port import ToolInvocation
 
-_PRINTABLE: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+_PRINTABLE: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) != "%")
 _TRACE: Final = ("traceparent", "tracestate")
 _OF_CONNECTIONS: Final = frozenset(
     (
@@ -72,7 +72,7 @@ Answer = Received | Lost | TooLong
 def metadata_of(invocation: ToolInvocation, token: str) -> tuple[tuple[str, str], ...]:
     """Who calls, on whose behalf, and as part of which trace.
 
-    Values are percent-encoded outside printable ASCII, as gRPC's own status message is. The idempotency key is the same
+    Values are percent-encoded outside visible ASCII. The idempotency key is the same
     for every attempt of one call and another for every other call.
     """
     pairs = [
@@ -158,7 +158,7 @@ def _ended(channel: grpc.aio.Channel, error: grpc.aio.AioRpcError, messages: tup
 
 
 def _encoded(value: str) -> str:
-    return quote(value, safe=_PRINTABLE, errors="replace").strip()
+    return quote(value, safe=_PRINTABLE, errors="replace")
 
 
 def _being_cancelled() -> bool:

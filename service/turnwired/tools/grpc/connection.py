@@ -25,7 +25,7 @@ from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.tools.grpc.config import GrpcService
-from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, link
+from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, is_readable, link
 from turnwired.tools.grpc.listing import Listing, listing_of, wants
 from turnwired.tools.grpc.reflection import Described, NotDescribed, describe
 from turnwired.tools.result import redact
@@ -275,7 +275,7 @@ def _from_file(config: GrpcService) -> Described:
     assert config.descriptor_set is not None
     data = _read(config.descriptor_set, "descriptor_set", MAX_FILE_BYTES)
     try:
-        files = FileDescriptorSet.FromString(data).file
+        files = [file for file in FileDescriptorSet.FromString(data).file if is_readable(file)]
     except DecodeError:
         raise ConfigError(f"descriptor_set {config.descriptor_set} is no FileDescriptorSet") from None
     declared = [f"{file.package}.{service.name}".lstrip(".") for file in files for service in file.service]

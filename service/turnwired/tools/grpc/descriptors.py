@@ -50,7 +50,7 @@ class Linked:
 
 def link(files: Iterable[FileDescriptorProto]) -> Linked:
     """Put the files in a pool of their own. Takes time in proportion to their size: seconds for the largest."""
-    by_name = {file.name: file for file in files}
+    by_name = {file.name: file for file in files if is_readable(file)}
     by_name |= {name: ours for name, ours in FILES.items() if name in by_name or _imported(name, by_name)}
     for name, ours in FILES.items():
         for needed in ours.dependency:
@@ -76,6 +76,11 @@ def link(files: Iterable[FileDescriptorProto]) -> Linked:
     }
     comments = {path: text for file in by_name.values() if file.name not in FILES for path, text in comments_of(file)}
     return Linked(pool, services, comments, broken, declared)
+
+
+def is_readable(file: FileDescriptorProto) -> bool:
+    """Whether its names are text: protobuf gives what is no UTF-8 as bytes there, whatever the types say."""
+    return all(isinstance(name, str) for name in (file.name, file.package, *file.dependency))
 
 
 def _imported(name: str, files: Mapping[str, FileDescriptorProto]) -> bool:
@@ -174,5 +179,7 @@ def _of_enums(scope: str, path: tuple[int, ...], enums: Iterable[EnumDescriptorP
         )
 
 
-def _comment(text: str) -> str:
+def _comment(text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        return ""
     return clean_text(" ".join(text.split()))[:MAX_COMMENT]

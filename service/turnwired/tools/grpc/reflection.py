@@ -19,7 +19,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 
-from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, MAX_FILES
+from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, MAX_FILES, is_readable
 from turnwired.tools.grpc.wellknown import FILES
 
 MAX_SERVICES: Final = 2000
@@ -114,6 +114,8 @@ class _Talk:
             try:
                 file = FileDescriptorProto.FromString(data)
             except DecodeError:
+                file = None
+            if file is None or not is_readable(file):
                 if service:
                     self._found.unknown[service] = "the server describes it with a file that cannot be read"
                 continue

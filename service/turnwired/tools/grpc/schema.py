@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -87,7 +87,7 @@ class _Writer:
         taken: set[str] = set()
         for full_name, message in self.reached.items():
             if self.uses[full_name] > 1:
-                key = next(name for name in _names(message) if name not in taken)
+                key = next(name for name in _keys(message) if name not in taken)
                 taken.add(key)
                 self.names[full_name] = key
         schema = self._object(self.root)
@@ -118,8 +118,7 @@ class _Writer:
         properties: dict[str, object] = {}
         required: list[str] = []
         for item in itertools.islice(message.fields, MAX_FIELDS):
-            schema, needed = self._field(item)
-            properties[item.json_name] = schema
+            properties[item.json_name], needed = self._field(item)
             if needed:
                 required.append(item.json_name)
         schema: Schema = {"type": "object"}
@@ -167,7 +166,8 @@ class _Writer:
         own = str(schema.get("description", ""))
         if text := _short(" ".join(note for note in (*notes, own) if note)):
             schema = {**schema, "description": text}
-        return schema, item.is_required or behavior.REQUIRED in said
+        needed = item.is_required or (behavior.REQUIRED in said and behavior.OUTPUT_ONLY not in said)
+        return schema, needed
 
     def _map(self, key: FieldDescriptor, value: FieldDescriptor) -> Schema:
         schema: Schema = {"type": "object", "additionalProperties": self._value(value)}
@@ -237,8 +237,11 @@ def _message_of(item: FieldDescriptor) -> Descriptor | None:
     return item.message_type if entry is None else entry[1].message_type
 
 
-def _names(message: Descriptor) -> list[str]:
-    return [message.name, message.full_name]
+def _keys(message: Descriptor) -> Iterator[str]:
+    yield message.name
+    yield message.full_name
+    for number in itertools.count(2):
+        yield f"{message.full_name}_{number}"
 
 
 def _short(text: str) -> str:
