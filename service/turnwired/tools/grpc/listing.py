@@ -94,7 +94,10 @@ def _listed(set_id: str, linked: Linked, methods: Sequence[MethodDescriptor], le
             continue
         path = f"/{method.containing_service.full_name}/{method.name}"
         found[name] = Method(path, method, annotations_of(method))
-        tools.append(_tool(set_id, name, found[name], linked.comments))
+        try:
+            tools.append(_tool(set_id, name, found[name], linked.comments))
+        except UnicodeDecodeError:
+            left_out.append(_left_out(set_id, method.full_name, "names in its messages are no UTF-8"))
     return Listing(linked.pool, tuple(tools), tuple(left_out), found)
 
 
