@@ -36,7 +36,7 @@ _TOO_LONG: Final = "CLIENT: Received message larger than max"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one answer: seconds for the call (None: no limit of its own), and for a stream messages, bytes and seconds."""
+    """Of one answer: seconds for the call (None: none) and bytes; for a stream also messages and seconds."""
 
     timeout: float | None
     messages: int
@@ -95,7 +95,8 @@ async def call_unary(
     method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
     call = method(request, timeout=limits.timeout, metadata=metadata)
     try:
-        return Received((await call,))
+        message = await call
+        return Received((message,)) if len(message) <= limits.size else TooLong()
     except grpc.aio.AioRpcError as error:
         return _ended(channel, error, ())
     except asyncio.CancelledError:
@@ -120,19 +121,24 @@ async def call_stream(
                     return Received(tuple(messages))
                 size += len(message)
                 if size > limits.size:
-                    return Received(tuple(messages), f"{limits.size} bytes are the most")
+                    return Received(tuple(messages), _size_words(limits))
                 messages.append(message)
                 if len(messages) == limits.messages:
                     return await _whether_more(call, messages)
         return Received(tuple(messages), f"{limits.seconds:g} s are the most")
     except grpc.aio.AioRpcError as error:
-        return _ended(channel, error, tuple(messages))
+        ended = _ended(channel, error, tuple(messages))
+        return Received(tuple(messages), _size_words(limits)) if isinstance(ended, TooLong) else ended
     except asyncio.CancelledError:
         if _being_cancelled():
             raise
         return Lost()
     finally:
         call.cancel()
+
+
+def _size_words(limits: Limits) -> str:
+    return f"{limits.size} bytes are the most"
 
 
 async def _whether_more(call: grpc.aio.UnaryStreamCall[bytes, bytes], messages: list[bytes]) -> Received:

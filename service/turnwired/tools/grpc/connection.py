@@ -38,6 +38,8 @@ _STEADY_AFTER: Final = 10.0
 """Seconds up after which a connection that is lost counts as the first one that is."""
 _CLOSE_SECONDS: Final = 2.0
 _MAX_CA_BYTES: Final = 1024 * 1024
+_MAX_DESCRIPTION: Final = 4 * 1024 * 1024
+"""Bytes of one answer of the reflection service, however little is read of others."""
 
 
 class Connection:
@@ -237,7 +239,7 @@ def _delay(times: int) -> float:
 
 def _options(config: GrpcService) -> Mapping[str, int | str]:
     options: dict[str, int | str] = {
-        "grpc.max_receive_message_length": config.max_message_bytes,
+        "grpc.max_receive_message_length": max(config.max_message_bytes, _MAX_DESCRIPTION),
         "grpc.max_send_message_length": config.max_message_bytes,
         "grpc.max_metadata_size": 64 * 1024,
         "grpc.initial_reconnect_backoff_ms": 250,
