@@ -164,7 +164,7 @@ class Server:
             by_service.setdefault(service, {})[name] = handler
         if self.reflection is not None:
             for version in self.versions:
-                info = grpc.stream_stream_rpc_method_handler(self.reflection.handle)
+                info: Any = grpc.stream_stream_rpc_method_handler(self.reflection.handle)
                 by_service[version] = {"ServerReflectionInfo": info}
         handlers = [grpc.method_handlers_generic_handler(name, methods) for name, methods in by_service.items()]
         self.server.add_generic_rpc_handlers(tuple(handlers))

@@ -55,6 +55,13 @@ async def names(toolset: GrpcToolset) -> list[str]:
     return [tool.ref.native_name for tool in await toolset.tools()]
 
 
+async def changed(toolset: GrpcToolset, before: list[str]) -> None:
+    """Return when it lists something else."""
+    async with asyncio.timeout(10):
+        while await names(toolset) == before:  # noqa: ASYNC110 - a list has no event
+            await asyncio.sleep(0.01)
+
+
 async def failure_of(toolset: GrpcToolset, name: str, arguments: dict[str, object] | None = None) -> Failure:
     """The failure that a call raises."""
     with pytest.raises(ToolError) as raised:
@@ -86,16 +93,16 @@ async def test_reflection_is_asked_in_v1_or_else_in_v1alpha(versions: tuple[str,
 
 @pytest.mark.requirement("GRPC-8", "GRPC-7")
 async def test_imported_files_are_asked_for_and_comments_are_kept() -> None:
-    files = compiled(
-        'syntax = "proto3"; package a; import "b.proto"; service S { /* Does it. */ rpc Do(M) returns (M); } message M {}'.replace(
-            ' import "b.proto";', ""
-        )
-    ).file
+    text = """syntax = "proto3"; package a; message M {}
+    service S {
+      // Does it.
+      rpc Do(M) returns (M);
+    }"""
+    (first,) = compiled(text).file
     needed = FileDescriptorProto(name="b.proto", package="b", syntax="proto3", dependency=["c.proto"])
     needed.message_type.add(name="B").field.add(name="c", number=1, label=1, type=11, type_name=".c.C")
     last = FileDescriptorProto(name="c.proto", package="c", syntax="proto3")
     last.message_type.add(name="C")
-    first = files[0]
     first.dependency.append("b.proto")
     first.message_type[0].field.add(name="b", number=1, label=1, type=11, type_name=".b.B")
     server = Server(Reflection([first, needed, last], ["a.S"]))
@@ -403,9 +410,7 @@ async def test_a_service_that_comes_back_as_another_release_has_that_releases_to
         await newer.start(server.port)
         await until(lambda: newer.reflection is not None and "shop.v1.StockService" in newer.reflection.asked)
         await until(lambda: toolset.failure is None)
-        async with asyncio.timeout(10):
-            while await names(toolset) == before:
-                await asyncio.sleep(0.01)
+        await changed(toolset, before)
         assert "stock_service_get_product" in await names(toolset)
         await newer.stop()
 
@@ -436,9 +441,7 @@ async def test_descriptors_that_are_old_are_read_anew_and_what_is_the_same_stays
         await until(lambda: server.reflection is not None and len(server.reflection.asked) >= 2 * asked)
         assert await toolset.tools() is first
         server.reflection.services = [SERVICE, "shop.v1.StockService"]
-        async with asyncio.timeout(10):
-            while await toolset.tools() is first:
-                await asyncio.sleep(0.02)
+        await changed(toolset, await names(toolset))
         assert "get_http_route" in await names(toolset)
 
 

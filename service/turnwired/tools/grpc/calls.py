@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-import anyio
 import grpc
 import grpc.aio
 
@@ -91,60 +90,58 @@ def metadata_of(invocation: ToolInvocation, token: str) -> tuple[tuple[str, str]
 async def call_unary(
     channel: grpc.aio.Channel, path: str, request: bytes, metadata: tuple[tuple[str, str], ...], limits: Limits
 ) -> Answer:
-    """One request, one answer. Cancelling the caller cancels the call."""
+    """One request, one answer. Run it in a task of its own: gRPC answers a cancellation with another of its own."""
     method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
-    call = method(request, timeout=limits.timeout, metadata=metadata)
     try:
-        message = await call
-        return Received((message,)) if len(message) <= limits.size else TooLong()
+        message = await method(request, timeout=limits.timeout, metadata=metadata)
     except grpc.aio.AioRpcError as error:
         return _ended(channel, error, ())
     except asyncio.CancelledError:
-        if _being_cancelled():
-            raise
-        return Lost()
+        return Lost()  # the channel was closed, or nobody hears this
+    return Received((message,)) if len(message) <= limits.size else TooLong()
 
 
-async def call_stream(
-    channel: grpc.aio.Channel, path: str, request: bytes, metadata: tuple[tuple[str, str], ...], limits: Limits
-) -> Answer:
-    """One request, and what comes until the stream ends or is long enough, which then is cancelled."""
-    method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
-    call = method(request, timeout=limits.timeout, metadata=metadata)
-    messages: list[bytes] = []
-    size = 0
-    try:
-        with anyio.move_on_after(limits.seconds):
-            while True:
-                message = await call.read()
-                if not isinstance(message, bytes):
-                    return Received(tuple(messages))
-                size += len(message)
-                if size > limits.size:
-                    return Received(tuple(messages), _size_words(limits))
-                messages.append(message)
-                if len(messages) == limits.messages:
-                    return await _whether_more(call, messages)
-        return Received(tuple(messages), f"{limits.seconds:g} s are the most")
-    except grpc.aio.AioRpcError as error:
-        ended = _ended(channel, error, tuple(messages))
-        return Received(tuple(messages), _size_words(limits)) if isinstance(ended, TooLong) else ended
-    except asyncio.CancelledError:
-        if _being_cancelled():
-            raise
-        return Lost()
-    finally:
-        call.cancel()
+@dataclass(slots=True)
+class Stream:
+    """One request, and what comes until the stream ends or is long enough. Run ``collect`` in a task of its own."""
+
+    channel: grpc.aio.Channel
+    path: str
+    limits: Limits
+    messages: list[bytes] = field(default_factory=list[bytes])
+
+    async def collect(self, request: bytes, metadata: tuple[tuple[str, str], ...]) -> Answer:
+        """Read it; a stream that goes on is cancelled."""
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(self.path)
+        call = method(request, timeout=self.limits.timeout, metadata=metadata)
+        try:
+            return await self._read(call)
+        except grpc.aio.AioRpcError as error:
+            ended = _ended(self.channel, error, tuple(self.messages))
+            return self.cut(_size_words(self.limits)) if isinstance(ended, TooLong) else ended
+        except asyncio.CancelledError:
+            return Lost()
+        finally:
+            call.cancel()
+
+    def cut(self, why: str) -> Received:
+        """What there is, when no more is wanted."""
+        return Received(tuple(self.messages), why)
+
+    async def _read(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> Received:
+        size = 0
+        while isinstance(message := await call.read(), bytes):
+            size += len(message)
+            if size > self.limits.size:
+                return self.cut(_size_words(self.limits))
+            if len(self.messages) == self.limits.messages:
+                return self.cut(f"{self.limits.messages} messages are the most")
+            self.messages.append(message)
+        return self.cut("")
 
 
 def _size_words(limits: Limits) -> str:
     return f"{limits.size} bytes are the most"
-
-
-async def _whether_more(call: grpc.aio.UnaryStreamCall[bytes, bytes], messages: list[bytes]) -> Received:
-    """A stream of exactly as many messages as are read is whole."""
-    more = isinstance(await call.read(), bytes)
-    return Received(tuple(messages), f"{len(messages)} messages are the most" if more else "")
 
 
 def _ended(channel: grpc.aio.Channel, error: grpc.aio.AioRpcError, messages: tuple[bytes, ...]) -> Answer:
@@ -165,9 +162,3 @@ def _ended(channel: grpc.aio.Channel, error: grpc.aio.AioRpcError, messages: tup
 
 def _encoded(value: str) -> str:
     return quote(value, safe=_PRINTABLE, errors="replace")
-
-
-def _being_cancelled() -> bool:
-    """Whether somebody cancels this task, as against a call that ended with its channel."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

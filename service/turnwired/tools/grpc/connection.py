@@ -13,7 +13,7 @@ import logging
 import random
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import anyio
 import grpc
@@ -24,6 +24,7 @@ from google.protobuf.message import DecodeError
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
+from turnwired.tools.apart import Nursery
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, is_readable, link
 from turnwired.tools.grpc.listing import Listing, listing_of, wants
@@ -60,6 +61,7 @@ class Connection:
         self._asked_at = 0.0
         self._failures = 0
         self._losses = 0
+        self._questions = Nursery()
         self._threads: anyio.CapacityLimiter | None = None
 
     def begin(self) -> None:
@@ -200,7 +202,8 @@ class Connection:
         if self.config.descriptor_set is None:
             token = self.config.token()
             metadata = (("authorization", f"Bearer {token}"),) if token else ()
-            return await describe(channel, lambda name: wants(self.config.services, name), metadata)
+            work = describe(channel, lambda name: wants(self.config.services, name), metadata)
+            return cast("Described", await self._questions.run(work, f"grpc-reflection-{self.set_id}"))
         return await anyio.to_thread.run_sync(_from_file, self.config, limiter=self._threads, abandon_on_cancel=True)
 
     async def _keep(self, described: Described) -> None:

@@ -46,7 +46,10 @@ class Described:
 
 
 async def describe(channel: grpc.aio.Channel, wanted: Callable[[str], bool], metadata: Metadata) -> Described:
-    """Services that are wanted, with all their files. Raises NotDescribed and grpc.aio.AioRpcError; set a deadline."""
+    """Services that are wanted, with all their files. Raises NotDescribed and grpc.aio.AioRpcError.
+
+    Run it in a task of its own and with a deadline: gRPC answers a cancellation with one that it makes itself.
+    """
     for method in METHODS:
         try:
             return await _Talk(channel, method, metadata).describe(wanted)
@@ -64,7 +67,7 @@ class _Talk:
             method,
             request_serializer=ServerReflectionRequest.SerializeToString,
             response_deserializer=_response,
-        )(metadata=metadata, wait_for_ready=True)
+        )(metadata=metadata)
         self._found = Described()
 
     async def describe(self, wanted: Callable[[str], bool]) -> Described:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 import anyio
 
@@ -11,7 +11,8 @@ from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Data, Part, Text
 from turnwired.domain.tool import Tool
-from turnwired.tools.grpc.calls import Answer, Limits, Lost, Received, TooLong, call_stream, call_unary, metadata_of
+from turnwired.tools.apart import Nursery
+from turnwired.tools.grpc.calls import Answer, Limits, Lost, Received, Stream, TooLong, call_unary, metadata_of
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.connection import Connection
 from turnwired.tools.grpc.listing import Listing, Method
@@ -34,6 +35,7 @@ class GrpcToolset:
         self._set_id = set_id
         self._config = config
         self._connection = Connection(set_id, config)
+        self._calls = Nursery()
 
     @property
     def set_id(self) -> str:
@@ -92,6 +94,7 @@ class GrpcToolset:
     async def aclose(self) -> None:
         """End the connection and every call on it."""
         await self._connection.aclose()
+        await self._calls.aclose()
 
     def _request(self, invocation: ToolInvocation, method: Method, listing: Listing) -> bytes:
         try:
@@ -116,8 +119,14 @@ class GrpcToolset:
             self._config.stream_timeout if left is None else min(self._config.stream_timeout, left * _STREAM_SHARE)
         )
         limits = Limits(left, self._config.max_streamed, self._config.max_message_bytes, seconds)
-        call = call_stream if method.streams else call_unary
-        return await call(channel, method.path, request, metadata, limits)
+        if not method.streams:
+            work = call_unary(channel, method.path, request, metadata, limits)
+            return cast("Answer", await self._calls.run(work, f"grpc-call-{self._set_id}"))
+        stream = Stream(channel, method.path, limits)
+        with anyio.move_on_after(limits.seconds):
+            work = stream.collect(request, metadata)
+            return cast("Answer", await self._calls.run(work, f"grpc-stream-{self._set_id}"))
+        return stream.cut(f"{limits.seconds:g} s are the most")
 
     async def _output(self, answer: Received, method: Method, listing: Listing) -> ToolOutput:
         if sum(map(len, answer.messages)) < _LARGE:
