@@ -93,7 +93,7 @@ class Additions:
     those that the configuration calls by the same name.
     """
 
-    tools: Sequence[Callable[..., object]] = ()
+    tools: Sequence[object] = ()
     sources: Sequence[Source] = ()
     providers: Mapping[str, ModelProvider] = field(default_factory=dict[str, ModelProvider])
 
@@ -350,7 +350,7 @@ def _tell_what_is_missing(providers: Mapping[str, ModelProvider]) -> None:
 
 
 def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[Source]:
-    functions = load_functions(config.tools.python)
+    functions: list[object] = [*load_functions(config.tools.python)]
     if config.tools.entry_points:
         found, failures = entry_point_functions()
         functions += found
