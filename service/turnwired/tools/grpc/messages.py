@@ -36,7 +36,7 @@ def request_of(arguments: Mapping[str, object], message: Descriptor, pool: Descr
     """The bytes of the message. Raises NotTaken."""
     value: object = dict(arguments)
     if not is_object(message):
-        if arguments.keys() != {WRAPPED}:
+        if list(arguments) != [WRAPPED]:
             raise NotTaken(f"takes the property {WRAPPED!r} alone")
         value = arguments[WRAPPED]
     try:

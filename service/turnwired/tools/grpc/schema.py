@@ -12,7 +12,7 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from google.api import field_behavior_pb2 as behavior
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -28,6 +28,7 @@ MAX_ONEOF_PAIRS: Final = 66
 MAX_BYTES: Final = 128 * 1024
 WRAPPED: Final = "value"
 _FEW_MESSAGES: Final = 8
+_FIELD_BEHAVIOR: Final[Any] = behavior.field_behavior  # its stub has no type of an extension
 _SHOWN_VALUES: Final = 5
 _INT_KEY: Final = "^-?[0-9]+$"
 
@@ -144,7 +145,7 @@ class _Writer:
     def _field(self, item: FieldDescriptor) -> tuple[Schema, bool]:
         """The schema of a field, and whether it has to be there."""
         options = item.GetOptions()
-        said = set(options.Extensions[behavior.field_behavior])
+        said = set(options.Extensions[_FIELD_BEHAVIOR])
         entry = map_of(item)
         schema: Schema
         if entry is not None:

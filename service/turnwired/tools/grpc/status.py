@@ -64,16 +64,19 @@ def details_of(metadata: Sequence[tuple[str, str | bytes]]) -> Details:
     reason, retry_after = "", None
     for item in list(status.details)[:_SHOWN]:
         try:
-            if item.Is(error_details_pb2.BadRequest.DESCRIPTOR):
-                words += _violations(error_details_pb2.BadRequest.FromString(item.value))
-            elif item.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
-                info = error_details_pb2.ErrorInfo.FromString(item.value)
-                reason = info.reason
-                about = ", ".join(f"{key}={info.metadata[key]}" for key in sorted(info.metadata)[:_SHOWN])
-                words.append(f"{info.reason} ({info.domain})" + (f": {about}" if about else ""))
-            elif item.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
-                delay = error_details_pb2.RetryInfo.FromString(item.value).retry_delay
-                retry_after = min(_MAX_RETRY, max(0.0, delay.seconds + delay.nanos / 1e9))
+            match item.type_url.rpartition("/")[2]:
+                case "google.rpc.BadRequest":
+                    words += _violations(error_details_pb2.BadRequest.FromString(item.value))
+                case "google.rpc.ErrorInfo":
+                    info = error_details_pb2.ErrorInfo.FromString(item.value)
+                    reason = info.reason
+                    about = ", ".join(f"{key}={info.metadata[key]}" for key in sorted(info.metadata)[:_SHOWN])
+                    words.append(f"{info.reason} ({info.domain})" + (f": {about}" if about else ""))
+                case "google.rpc.RetryInfo":
+                    delay = error_details_pb2.RetryInfo.FromString(item.value).retry_delay
+                    retry_after = min(_MAX_RETRY, max(0.0, delay.seconds + delay.nanos / 1e9))
+                case _:
+                    pass
         except DecodeError:
             continue
     return Details(tuple(words), redact(reason, 100), retry_after)
