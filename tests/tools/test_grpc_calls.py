@@ -178,6 +178,20 @@ async def test_arguments_that_are_no_message_are_refused_with_a_path_and_without
     assert server.seen == []
 
 
+@pytest.mark.requirement("GRPC-13")
+async def test_arguments_that_are_nested_too_deeply_or_are_very_many_are_refused_in_bounded_time() -> None:
+    server = shop_server()
+    deep: dict[str, object] = {}
+    for _ in range(5000):
+        deep = {"inner": deep}
+    numbers: list[object] = [*range(100_000), "SECRET"]
+    async with up(server), toolset_of(server.address) as toolset:
+        failure = await failure_of(toolset, call_of("wrap", {"inners": [deep]}))
+        assert "they are nested too deeply" in failure.message
+        failure = await failure_of(toolset, call_of("wrap", {"numbers": numbers}))
+        assert "numbers: has an element that is not an integer of 64 bits" in failure.message
+
+
 @pytest.mark.requirement("GRPC-14")
 async def test_a_call_says_who_calls_which_call_it_is_and_which_trace(tmp_path: Path) -> None:
     server = shop_server()

@@ -114,6 +114,15 @@ async def test_imported_files_are_asked_for_and_comments_are_kept() -> None:
     assert server.reflection.asked == ["*", "a.S", "b.proto", "c.proto"]
 
 
+@pytest.mark.requirement("GRPC-8")
+async def test_a_service_that_came_with_anothers_file_is_not_asked_for_again() -> None:
+    server = answering(SERVICE, "shop.v1.StockService")
+    async with up(server), toolset_of(server.address) as toolset:
+        assert "stock_service_get_product" in await names(toolset)
+    assert server.reflection is not None
+    assert server.reflection.asked == ["*", SERVICE, "google/api/field_behavior.proto"]
+
+
 @pytest.mark.requirement("GRPC-8", "GRPC-25")
 async def test_a_server_without_reflection_says_so() -> None:
     server = answering()
@@ -236,6 +245,24 @@ async def test_a_read_that_was_lost_is_made_once_more() -> None:
     async with dying("GetProduct") as (server, calls), toolset_of(server.address) as toolset:
         assert data_of(await toolset.call(call_of("get_product", {"name": "x"})))["name"] == "x"
         assert calls == ["x", "x"]
+
+
+@pytest.mark.requirement("GRPC-19")
+async def test_a_repeatable_call_that_was_lost_and_cannot_be_made_again_has_an_unknown_outcome() -> None:
+    server = shop_server()
+    begun = asyncio.Event()
+
+    async def hang(request: Any, context: Any) -> Any:
+        begun.set()
+        await asyncio.sleep(FOREVER)
+
+    server.add(f"{SERVICE}/ReplaceLabels", hang)
+    async with up(server), toolset_of(server.address) as toolset:
+        call = asyncio.create_task(failure_of(toolset, "replace_labels"))
+        async with asyncio.timeout(10):
+            await begun.wait()
+            await server.stop()
+            assert (await call).reason is Reason.TOOL_OUTCOME_UNKNOWN
 
 
 @pytest.mark.requirement("GRPC-19")
@@ -408,7 +435,7 @@ async def test_a_service_that_comes_back_as_another_release_has_that_releases_to
         await server.stop()
         newer = answering(SERVICE, "shop.v1.StockService")
         await newer.start(server.port)
-        await until(lambda: newer.reflection is not None and "shop.v1.StockService" in newer.reflection.asked)
+        await until(lambda: newer.reflection is not None and "*" in newer.reflection.asked)
         await until(lambda: toolset.failure is None)
         await changed(toolset, before)
         assert "stock_service_get_product" in await names(toolset)

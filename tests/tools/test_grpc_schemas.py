@@ -229,6 +229,22 @@ def test_an_enum_of_very_many_values_is_told_in_words() -> None:
     }
 
 
+@pytest.mark.requirement("GRPC-6")
+def test_enums_that_are_many_together_do_not_make_a_schema_endless() -> None:
+    enums = "".join(f"enum E{n} {{ {' '.join(f'E{n}_VALUE_{v} = {v};' for v in range(150))} }}\n" for n in range(40))
+    fields = "".join(f"E{n} e{n} = {n + 1};\n" for n in range(40))
+    linked = link(compiled(f'syntax = "proto3"; package p; {enums} message M {{ {fields} }}').file)
+    found = schema("p.M", linked)["properties"]
+    assert "enum" in found["e0"]
+    assert "enum" not in found["e39"]
+
+
+@pytest.mark.requirement("GRPC-28")
+def test_a_listing_that_is_given_up_ends() -> None:
+    with pytest.raises(TimeoutError):
+        listing_of("s", linked_shop(), [SERVICE], (), {}, lambda: True)
+
+
 @pytest.mark.requirement("GRPC-7")
 def test_comments_describe_tools_fields_messages_and_enums() -> None:
     tools = {tool.ref.native_name: tool.description for tool in listing(shop(), SERVICE).tools}

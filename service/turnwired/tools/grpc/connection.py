@@ -11,7 +11,9 @@ import contextvars
 import hashlib
 import logging
 import random
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -26,7 +28,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.tools.apart import Nursery
 from turnwired.tools.grpc.config import GrpcService
-from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, is_readable, link
+from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, declared_in, is_readable, link
 from turnwired.tools.grpc.listing import Listing, listing_of, wants
 from turnwired.tools.grpc.reflection import Described, NotDescribed, describe
 from turnwired.tools.result import redact
@@ -208,10 +210,12 @@ class Connection:
 
     async def _keep(self, described: Described) -> None:
         """Make tools of it, in a thread: thousands of methods take seconds. The same as before stays as it is."""
-        fingerprint, listing = await anyio.to_thread.run_sync(
-            _listing, self.set_id, self.config, described, self._fingerprint,
-            limiter=self._threads, abandon_on_cancel=True,
-        )  # fmt: skip
+        given_up = threading.Event()
+        work = partial(_listing, self.set_id, self.config, described, self._fingerprint, given_up.is_set)
+        try:
+            fingerprint, listing = await anyio.to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
+        finally:
+            given_up.set()
         self._fingerprint = fingerprint
         if listing is not None:
             self.listing = listing
@@ -245,6 +249,9 @@ def _options(config: GrpcService) -> Mapping[str, int | str]:
         "grpc.max_receive_message_length": max(config.max_message_bytes, _MAX_DESCRIPTION),
         "grpc.max_send_message_length": config.max_message_bytes,
         "grpc.max_metadata_size": 64 * 1024,
+        # A server that is gone without a word is noticed; more often than this servers may take amiss.
+        "grpc.keepalive_time_ms": 300_000,
+        "grpc.keepalive_timeout_ms": 20_000,
         "grpc.initial_reconnect_backoff_ms": 250,
         "grpc.min_reconnect_backoff_ms": 2000,
         "grpc.max_reconnect_backoff_ms": 10_000,
@@ -283,12 +290,13 @@ def _from_file(config: GrpcService) -> Described:
         files = [file for file in FileDescriptorSet.FromString(data).file if is_readable(file)]
     except DecodeError:
         raise ConfigError(f"descriptor_set {config.descriptor_set} is no FileDescriptorSet") from None
-    declared = [f"{file.package}.{service.name}".lstrip(".") for file in files for service in file.service]
-    wanted = sorted({name for name in declared if wants(config.services, name)})
+    wanted = sorted({name for file in files for name in declared_in(file) if wants(config.services, name)})
     return Described(wanted, {file.name: file for file in files})
 
 
-def _listing(set_id: str, config: GrpcService, described: Described, before: bytes) -> tuple[bytes, Listing | None]:
+def _listing(
+    set_id: str, config: GrpcService, described: Described, before: bytes, given_up: Callable[[], bool]
+) -> tuple[bytes, Listing | None]:
     """The tools, or None where nothing has changed since ``before``."""
     digest = hashlib.sha256(repr((described.services, sorted(described.unknown.items()))).encode())
     for name in sorted(described.files):
@@ -296,5 +304,5 @@ def _listing(set_id: str, config: GrpcService, described: Described, before: byt
     if digest.digest() == before:
         return before, None
     files: list[FileDescriptorProto] = list(described.files.values())
-    listing = listing_of(set_id, link(files), described.services, config.services, described.unknown)
+    listing = listing_of(set_id, link(files), described.services, config.services, described.unknown, given_up)
     return digest.digest(), listing

@@ -71,11 +71,14 @@ def link(files: Iterable[FileDescriptorProto]) -> Linked:
             broken[name] = clean_text(" ".join(str(error).split()))[:300]
             continue
         services |= {service.full_name: service for service in linked.services_by_name.values()}
-    declared = {
-        f"{file.package}.{service.name}".lstrip("."): file.name for file in by_name.values() for service in file.service
-    }
+    declared = {service: file.name for file in by_name.values() for service in declared_in(file)}
     comments = {path: text for file in by_name.values() if file.name not in FILES for path, text in comments_of(file)}
     return Linked(pool, services, comments, broken, declared)
+
+
+def declared_in(file: FileDescriptorProto) -> list[str]:
+    """Full names of its services."""
+    return [f"{file.package}.{service.name}".lstrip(".") for service in file.service]
 
 
 def is_readable(file: FileDescriptorProto) -> bool:

@@ -6,7 +6,7 @@ none: a model gives all its arguments at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -58,9 +58,18 @@ def wants(patterns: tuple[str, ...], service: str) -> bool:
 
 
 def listing_of(
-    set_id: str, linked: Linked, services: Iterable[str], patterns: tuple[str, ...], unknown: Mapping[str, str]
+    set_id: str,
+    linked: Linked,
+    services: Iterable[str],
+    patterns: tuple[str, ...],
+    unknown: Mapping[str, str],
+    given_up: Callable[[], bool] = lambda: False,
 ) -> Listing:
-    """The tools of these services. ``patterns``: what was asked for. ``unknown``: services that nothing is known of."""
+    """The tools of these services.
+
+    ``patterns``: what was asked for. ``unknown``: services that nothing is known of. Raises TimeoutError soon after
+    ``given_up`` has become true.
+    """
     left_out = [_left_out(set_id, name, why) for name, why in sorted(unknown.items())]
     methods: list[MethodDescriptor] = []
     offered = set(services)
@@ -82,38 +91,53 @@ def listing_of(
         methods = methods[:MAX_METHODS]
     streams = [method for method in methods if method.client_streaming]
     left_out += [_left_out(set_id, method.full_name, "it takes a stream of requests") for method in streams]
-    return _listed(set_id, linked, [method for method in methods if not method.client_streaming], left_out)
+    return _Lister(set_id, linked, left_out, given_up).listing([m for m in methods if not m.client_streaming])
 
 
-def _listed(set_id: str, linked: Linked, methods: Sequence[MethodDescriptor], left_out: list[Failure]) -> Listing:
-    tools: list[Tool] = []
-    found: dict[str, Method] = {}
-    for name, method in zip(tool_names(methods), methods, strict=True):
-        if name in found:
-            left_out.append(_left_out(set_id, method.full_name, f"another method is called {name} too"))
-            continue
-        path = f"/{method.containing_service.full_name}/{method.name}"
-        found[name] = Method(path, method, annotations_of(method))
-        try:
-            tools.append(_tool(set_id, name, found[name], linked.comments))
-        except UnicodeDecodeError:
-            left_out.append(_left_out(set_id, method.full_name, "names in its messages are no UTF-8"))
-    return Listing(linked.pool, tuple(tools), tuple(left_out), found)
+@dataclass(slots=True)
+class _Lister:
+    set_id: str
+    linked: Linked
+    left_out: list[Failure]
+    given_up: Callable[[], bool]
+    schemas: dict[str, str] = field(default_factory=dict[str, str])
 
+    def listing(self, methods: Sequence[MethodDescriptor]) -> Listing:
+        tools: list[Tool] = []
+        found: dict[str, Method] = {}
+        for name, descriptor in zip(tool_names(methods), methods, strict=True):
+            if self.given_up():
+                raise TimeoutError
+            if name in found:
+                why = f"another method is called {name} too"
+                self.left_out.append(_left_out(self.set_id, descriptor.full_name, why))
+                continue
+            path = f"/{descriptor.containing_service.full_name}/{descriptor.name}"
+            found[name] = Method(path, descriptor, annotations_of(descriptor))
+            try:
+                tools.append(self._tool(name, found[name]))
+            except UnicodeDecodeError:
+                why = "names in its messages are no UTF-8"
+                self.left_out.append(_left_out(self.set_id, descriptor.full_name, why))
+        return Listing(self.linked.pool, tuple(tools), tuple(self.left_out), found)
 
-def _tool(set_id: str, name: str, method: Method, comments: Mapping[str, str]) -> Tool:
-    descriptor = method.descriptor
-    words = [comments.get(descriptor.full_name) or f"Calls {descriptor.full_name}."]
-    if method.streams:
-        words.append("Gives what the service sends until it ends or a limit is reached.")
-    if descriptor.GetOptions().deprecated:
-        words.append("Deprecated.")
-    return Tool(
-        ref=ToolRef(routed_name=name, native_name=name, source=ToolSource.GRPC, server_id=set_id),
-        description=" ".join(words),
-        input_schema_json=schema_of(descriptor.input_type, comments),
-        annotations=method.annotations,
-    )
+    def _tool(self, name: str, method: Method) -> Tool:
+        descriptor, comments = method.descriptor, self.linked.comments
+        words = [comments.get(descriptor.full_name) or f"Calls {descriptor.full_name}."]
+        if method.streams:
+            words.append("Gives what the service sends until it ends or a limit is reached.")
+        if descriptor.GetOptions().deprecated:
+            words.append("Deprecated.")
+        request = descriptor.input_type
+        schema = self.schemas.get(request.full_name)
+        if schema is None:
+            schema = self.schemas[request.full_name] = schema_of(request, comments)
+        return Tool(
+            ref=ToolRef(routed_name=name, native_name=name, source=ToolSource.GRPC, server_id=self.set_id),
+            description=" ".join(words),
+            input_schema_json=schema,
+            annotations=method.annotations,
+        )
 
 
 def _left_out(set_id: str, name: str, why: str) -> Failure:

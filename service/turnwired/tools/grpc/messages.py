@@ -5,6 +5,7 @@ What ``json_format`` refuses is looked for once more, field by field, since its 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -20,6 +21,8 @@ from turnwired.tools.grpc.wellknown import is_object, is_well_known
 from turnwired.tools.result import json_of
 
 _NAMES_SHOWN: Final = 20
+_MOST_LOOKED_AT: Final = 1000
+"""Entries of a list or map in which the one that is wrong is looked for."""
 _ERRORS: Final = (json_format.ParseError, TypeError, ValueError, AttributeError, KeyError, RecursionError)
 """What json_format raises: its own error, and of values that are of another type than it thought of, Python's."""
 
@@ -42,7 +45,7 @@ def request_of(arguments: Mapping[str, object], message: Descriptor, pool: Descr
     try:
         return _parsed(value, message, pool).SerializeToString()
     except _ERRORS:
-        raise NotTaken(_problem(value, message, pool, "") or "takes other arguments") from None
+        raise NotTaken(_found_problem(value, message, pool)) from None
 
 
 def content_of(data: bytes, message: Descriptor, pool: DescriptorPool) -> Data | Text:
@@ -74,8 +77,15 @@ def _taken(value: object, message: Descriptor, pool: DescriptorPool) -> bool:
     return True
 
 
+def _found_problem(value: object, message: Descriptor, pool: DescriptorPool) -> str:
+    try:
+        return _problem(value, message, pool, "")
+    except RecursionError:
+        return "they are nested too deeply"
+
+
 def _problem(value: object, message: Descriptor, pool: DescriptorPool, path: str) -> str:
-    """Where the first thing is that is not taken, and what is wanted there; empty when nothing is found."""
+    """Where the first thing is that is not taken, and what is wanted there."""
     where = path or "the arguments"
     if is_well_known(message):
         return f"{where}: must be a {message.full_name} as ProtoJSON"
@@ -101,17 +111,19 @@ def _problem(value: object, message: Descriptor, pool: DescriptorPool, path: str
 def _of_field(value: object, item: FieldDescriptor, pool: DescriptorPool, path: str) -> str:
     if (entry := map_of(item)) is not None:
         of = entry[1].message_type
-        for name, below in cast("dict[str, object]", value).items() if isinstance(value, dict) else ():
+        items = cast("dict[str, object]", value).items() if isinstance(value, dict) else ()
+        for name, below in itertools.islice(items, _MOST_LOOKED_AT):
             if of is not None and not _taken(below, of, pool):
                 return _problem(below, of, pool, f"{path}[{name}]")
         return f"{path}: must be a map of {_kind(entry[0])} to {_kind(entry[1])}"
     if item.is_repeated:
         if not isinstance(value, list):
             return f"{path}: must be a list"
-        for index, below in enumerate(cast("list[object]", value)):
+        for index, below in enumerate(cast("list[object]", value)[:_MOST_LOOKED_AT]):
             assert item.containing_type is not None, "every field of a message has one"
             if not _taken({item.name: [below]}, item.containing_type, pool):
                 return _of_value(below, item, pool, f"{path}[{index}]")
+        return f"{path}: has an element that is not {_kind(item)}"
     return _of_value(value, item, pool, path)
 
 

@@ -7,6 +7,7 @@ bounded, for a server may say what it likes. Knows descriptors as files only.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +20,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 
-from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, MAX_FILES, is_readable
+from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, MAX_FILES, declared_in, is_readable
 from turnwired.tools.grpc.wellknown import FILES
 
 MAX_SERVICES: Final = 2000
@@ -69,11 +70,15 @@ class _Talk:
             response_deserializer=_response,
         )(metadata=metadata)
         self._found = Described()
+        self._declared: set[str] = set()
+        self._seen: set[bytes] = set()
 
     async def describe(self, wanted: Callable[[str], bool]) -> Described:
         try:
             await self._services(wanted)
             for name in self._found.services:
+                if name in self._declared:
+                    continue  # came with another one's file
                 await self._files(ServerReflectionRequest(file_containing_symbol=name), name)
             await self._imports()
         finally:
@@ -111,6 +116,10 @@ class _Talk:
             return []
         new: list[FileDescriptorProto] = []
         for data in answer.file_descriptor_response.file_descriptor_proto:
+            digest = hashlib.sha256(data).digest()
+            if digest in self._seen:
+                continue  # some servers send all that a file imports with every answer
+            self._seen.add(digest)
             self._found.size += len(data)
             if self._found.size > MAX_FILE_BYTES or len(self._found.files) > MAX_FILES:
                 raise NotDescribed(f"its description is longer than {MAX_FILE_BYTES} bytes or {MAX_FILES} files")
@@ -124,6 +133,7 @@ class _Talk:
                 continue
             if file.name not in self._found.files:
                 self._found.files[file.name] = file
+                self._declared |= set(declared_in(file))
                 new.append(file)
         return new
 

@@ -23,6 +23,8 @@ MAX_DEPTH: Final = 12
 MAX_MESSAGES: Final = 200
 MAX_FIELDS: Final = 1500
 MAX_ENUM_VALUES: Final = 200
+MAX_VALUES: Final = 2000
+"""Of all enums of a schema."""
 MAX_DESCRIPTION: Final = 1000
 MAX_ONEOF_PAIRS: Final = 66
 MAX_BYTES: Final = 128 * 1024
@@ -82,6 +84,7 @@ class _Writer:
     reached: dict[str, Descriptor] = field(default_factory=dict)
     uses: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    values: int = 0
 
     def whole(self) -> Schema:
         self._reach()
@@ -199,7 +202,8 @@ class _Writer:
             return {"type": "null"}
         names = [value.name for value in itertools.islice(enum.values, MAX_ENUM_VALUES + 1)]
         words = [self.comments.get(enum.full_name, "")]
-        if len(names) > MAX_ENUM_VALUES:
+        self.values += len(names)
+        if len(names) > MAX_ENUM_VALUES or self.values > MAX_VALUES:
             first = ", ".join(names[:_SHOWN_VALUES])
             words.append(f"A name of {enum.full_name}, which has {len(enum.values)}, such as {first}.")
             return {"type": "string", "description": _short(" ".join(word for word in words if word))}

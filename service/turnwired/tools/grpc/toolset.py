@@ -79,7 +79,7 @@ class GrpcToolset:
         deadline = None if invocation.timeout is None else anyio.current_time() + invocation.timeout
         answer = await self._send(invocation, method, request, deadline)
         if isinstance(answer, Lost) and method.repeatable:
-            answer = await self._send(invocation, method, request, deadline)
+            answer = await self._again(invocation, method, request, deadline)
         match answer:
             case Received(error=None):
                 return await self._output(answer, method, listing)
@@ -127,6 +127,14 @@ class GrpcToolset:
             work = stream.collect(request, metadata)
             return cast("Answer", await self._calls.run(work, f"grpc-stream-{self._set_id}"))
         return stream.cut(f"{limits.seconds:g} s are the most")
+
+    async def _again(
+        self, invocation: ToolInvocation, method: Method, request: bytes, deadline: float | None
+    ) -> Answer:
+        try:
+            return await self._send(invocation, method, request, deadline)
+        except ToolError:
+            return Lost()  # that the second was not sent says nothing about the first
 
     async def _output(self, answer: Received, method: Method, listing: Listing) -> ToolOutput:
         if sum(map(len, answer.messages)) < _LARGE:
