@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,20 @@ async def test_a_service_that_came_with_anothers_file_is_not_asked_for_again() -
     assert server.reflection.asked == ["*", SERVICE, "google/api/field_behavior.proto"]
 
 
+@pytest.mark.requirement("GRPC-8", "GRPC-29")
+@pytest.mark.parametrize(
+    ("services", "asked"),
+    [([], ["shop.v1.ProductService"]), (["shop.v1.Stock*"], ["shop.v1.StockService"]), (["none.*"], [])],
+)
+async def test_only_services_that_are_wanted_are_asked_for(services: list[str], asked: list[str]) -> None:
+    server = answering(SERVICE, V1, "grpc.health.v1.Health", *(["shop.v1.StockService"] if services else []))
+    async with up(server), toolset_of(server.address, services=services) as toolset:
+        assert bool(await names(toolset)) is bool(asked)
+        assert bool(toolset.left_out) is (asked != ["shop.v1.StockService"])
+    assert server.reflection is not None
+    assert [name for name in server.reflection.asked if "/" not in name] == ["*", *asked]
+
+
 @pytest.mark.requirement("GRPC-8", "GRPC-25")
 async def test_a_server_without_reflection_says_so() -> None:
     server = answering()
@@ -226,6 +240,43 @@ async def dying(method: str) -> AsyncIterator[tuple[Server, list[str]]]:
     finally:
         await asyncio.gather(*restarts)
         await server.stop()
+
+
+@pytest.mark.requirement("GRPC-19")
+@pytest.mark.parametrize("known", [True, False], ids=["its words are known", "its words are new"])
+async def test_a_connection_that_is_reset_during_a_call_is_told_from_an_answer(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = answering()
+    begun = asyncio.Event()
+
+    async def hang(request: Any, context: Any) -> Any:
+        begun.set()
+        await asyncio.sleep(FOREVER)
+
+    server.add(f"{SERVICE}/CreateProduct", hang)
+    if not known:
+        monkeypatch.setattr("turnwired.tools.grpc.calls._WORDS_OF_CONNECTIONS", ())
+    pipes: list[asyncio.StreamWriter] = []
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", server.port)
+        pipes.extend((writer, back))
+
+        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            with suppress(OSError):
+                while data := await source.read(65536):
+                    sink.write(data)
+
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    async with up(server), listening(pass_on) as address, toolset_of(address) as toolset:
+        call = asyncio.create_task(failure_of(toolset, "create_product", {"name": "x"}))
+        async with asyncio.timeout(10):
+            await begun.wait()
+            for writer in pipes:
+                writer.transport.abort()
+            assert (await call).reason is Reason.TOOL_OUTCOME_UNKNOWN
 
 
 @pytest.mark.requirement("GRPC-19")

@@ -330,6 +330,8 @@ def test_well_known_types_are_ours_whatever_a_service_calls_so() -> None:
     again.message_type.add(name="Struct")
     linked = link([evil, again, file("a", evil.name, field=".google.protobuf.Timestamp")])
     assert list(linked.broken) == ["x/timestamp.proto"]
+    seconds = linked.pool.FindMessageTypeByName("google.protobuf.Timestamp").fields_by_name["seconds"]
+    assert seconds.type == seconds.TYPE_INT64
     assert schema("a.M", linked)["properties"]["f"]["format"] == "date-time"
 
 
