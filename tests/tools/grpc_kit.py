@@ -78,10 +78,14 @@ class Reflection:
     services: Sequence[str]
     gone: Sequence[str] = ()
     asked: list[str] = field(default_factory=list)
+    tokens: list[object] = field(default_factory=list)
     broken: Callable[[ServerReflectionRequest], ServerReflectionResponse | None] = lambda _: None
 
-    async def handle(self, requests: AsyncIterator[bytes], context: object) -> AsyncIterator[bytes]:
+    async def handle(
+        self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[bytes]:
         """The stream of the reflection service."""
+        self.tokens += [value for key, value in context.invocation_metadata() or () if key == "authorization"]
         async for data in requests:
             request = ServerReflectionRequest.FromString(data)
             answer = self.broken(request) or self.answer(request)
@@ -121,6 +125,7 @@ class Server:
     handlers: dict[str, Any] = field(default_factory=dict)
     seen: list[dict[str, str | bytes]] = field(default_factory=list)
     options: Sequence[tuple[str, int]] = ()
+    compression: grpc.Compression | None = None
     port: int = 0
     server: grpc.aio.Server | None = None
 
@@ -157,7 +162,7 @@ class Server:
 
     async def start(self, port: int = 0, credentials: grpc.ServerCredentials | None = None) -> None:
         """Listen on the loopback."""
-        self.server = grpc.aio.server(options=[("grpc.so_reuseport", 0), *self.options])
+        self.server = grpc.aio.server(options=[("grpc.so_reuseport", 0), *self.options], compression=self.compression)
         by_service: dict[str, dict[str, Any]] = {}
         for path, handler in self.handlers.items():
             service, _, name = path.partition("/")

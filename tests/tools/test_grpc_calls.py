@@ -217,6 +217,8 @@ async def test_a_call_says_who_calls_which_call_it_is_and_which_trace(tmp_path: 
     assert first["traceparent"] == "00-1-2-01"
     assert "baggage" not in first
     assert (first["authorization"], second["authorization"]) == ("Bearer one", "Bearer two")
+    assert server.reflection is not None
+    assert server.reflection.tokens == ["Bearer one"]
 
 
 @pytest.mark.requirement("GRPC-14")
@@ -454,6 +456,21 @@ async def test_a_message_that_is_too_long_is_an_error_of_its_call_alone() -> Non
     assert "is longer than max_message_bytes, 4194304; it may have taken effect" in answer.message
     assert request.reason is Reason.TOOL_ARGUMENTS_INVALID
     assert len(server.seen) == 3
+
+
+@pytest.mark.requirement("GRPC-22")
+async def test_an_answer_that_is_short_on_the_wire_and_long_in_memory_is_too_long() -> None:
+    server = shop_server()
+    server.compression = grpc.Compression.Gzip
+
+    async def create(request: Any, context: Any) -> Any:
+        return {"display_name": "x" * (50 << 20)}
+
+    server.add(f"{SERVICE}/CreateProduct", create)
+    async with up(server), toolset_of(server.address) as toolset:
+        failure = await failure_of(toolset, call_of("create_product"))
+    assert failure.reason is Reason.TOOL_FAILED
+    assert "is longer than max_message_bytes, 4194304; it may have taken effect" in failure.message
 
 
 @pytest.mark.requirement("GRPC-22")

@@ -30,7 +30,8 @@ _WORDS_OF_CONNECTIONS: Final = (
     *("socket closed", "connection reset", "goaway", "cancelling all calls", "broken pipe", "rst_stream"),
     *("keepalive", "ping timeout", "transport", "stream removed", "connection closed", "recvmsg", "end of tcp stream"),
 )
-_TOO_LONG: Final = "CLIENT: Received message larger than max"
+_TOO_LONG: Final = ("CLIENT: Received message larger than max", "Decompressed message larger than max")
+"""gRPC's words for an answer of ours. Requests are not compressed, so no server has the second of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def _ended(channel: grpc.aio.Channel, error: grpc.aio.AioRpcError, messages: tup
     When in doubt it was lost, for that says less about what has been done.
     """
     words = error.details() or ""
-    if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LONG in words:
+    if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and any(phrase in words for phrase in _TOO_LONG):
         return TooLong()
     if error.code() in _OF_CONNECTIONS:
         plain = words.lower()

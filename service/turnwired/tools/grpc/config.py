@@ -51,7 +51,7 @@ class GrpcService(BaseModel):
     required: bool = False
     descriptor_set: Path | None = None
     reflection: bool | None = None
-    discovery_timeout: _Seconds = 10.0
+    discovery_timeout: _Seconds = 8.0
     refresh_interval: _Seconds = 300.0
     stream_timeout: _Seconds = 10.0
     max_streamed: Annotated[int, Field(ge=1, le=10_000)] = 100
