@@ -19,6 +19,7 @@ import google.api
 import grpc
 import grpc.aio
 import grpc_tools  # type: ignore[import-untyped]  # it ships no types
+import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message_factory import GetMessageClass
 from grpc_reflection.v1alpha.reflection_pb2 import (
@@ -31,6 +32,8 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
 )
 from grpc_tools import protoc
 
+from turnwired.domain.errors import ToolError
+from turnwired.domain.failure import Failure
 from turnwired.domain.run import Caller
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.descriptors import Linked, link
@@ -41,6 +44,8 @@ SHOP = Path(__file__).parent / "grpc_services" / "shop.proto"
 SERVICE = "shop.v1.ProductService"
 V1 = "grpc.reflection.v1.ServerReflection"
 V1ALPHA = "grpc.reflection.v1alpha.ServerReflection"
+FOREVER = 60.0
+"""Seconds that no test takes."""
 
 Handler = Callable[[Any, grpc.aio.ServicerContext[Any, Any]], Awaitable[Any]]
 Raw = Callable[[bytes, grpc.aio.ServicerContext[Any, Any]], Any]
@@ -251,3 +256,34 @@ async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
             await asyncio.sleep(0.01)
+
+
+async def names(toolset: GrpcToolset) -> list[str]:
+    """What it lists now."""
+    return [tool.ref.native_name for tool in await toolset.tools()]
+
+
+async def changed(toolset: GrpcToolset, before: list[str]) -> None:
+    """Return when it lists something else."""
+    async with asyncio.timeout(10):
+        while await names(toolset) == before:  # noqa: ASYNC110 - a list has no event
+            await asyncio.sleep(0.01)
+
+
+async def failure_of(toolset: GrpcToolset, name: str, arguments: dict[str, object] | None = None) -> Failure:
+    """The failure that a call raises."""
+    with pytest.raises(ToolError) as raised:
+        await toolset.call(call_of(name, arguments, timeout=10))
+    return raised.value.failure
+
+
+def answering(*services: str) -> Server:
+    """A server that answers reads and creates."""
+    server = shop_server(*services)
+
+    async def echo(request: Any, context: Any) -> Any:
+        return {"name": request.name}
+
+    server.add(f"{SERVICE}/GetProduct", echo)
+    server.add(f"{SERVICE}/CreateProduct", echo)
+    return server
