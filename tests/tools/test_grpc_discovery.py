@@ -41,6 +41,11 @@ from tools.grpc_kit import (
 )
 
 from turnwired.domain.failure import Reason
+from turnwired.domain.run import Caller
+from turnwired.domain.tool import ToolSelection
+from turnwired.tools.grpc import connection
+from turnwired.tools.grpc.descriptors import link
+from turnwired.tools.registry import Registry, Source
 
 pytestmark = pytest.mark.anyio
 
