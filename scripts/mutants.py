@@ -24,7 +24,6 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
-TURN = ROOT / "service" / "turnwired" / "turn"
 EXAMPLES = 80
 """Examples of the property tests for each fault; the suite itself uses more."""
 SECONDS = 60
@@ -34,13 +33,17 @@ LEAST_BY_PROPERTIES = 30
 
 
 CALL_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_calls").CALL_MUTANTS
+WAITING_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_waiting").WAITING_MUTANTS
 CONTEXT_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_context").CONTEXT_MUTANTS
 """Of the files beside this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One fault: in ``file`` of the turn package, ``old`` (which occurs exactly once) becomes ``new``."""
+    """One fault: in ``file`` of the turn package, ``old`` (which occurs exactly once) becomes ``new``.
+
+    A file with a dot, such as ``policy.permissions``, is of another package.
+    """
 
     what: str
     file: str
@@ -83,7 +86,7 @@ MUTANTS = (
     # --- repaired arguments, late ends, errors that nobody read
     Mutant("repairs are not told in the log", "batch", "                out.emit(aftermath.repaired(call))\n", ""),
     Mutant("repairs are not told to the model", "batch", "        if call.repairs:\n", "        if False:\n"),
-    Mutant("a late end is told again", "aftermath", "self._begun.discard(call_id)", "pass"),
+    Mutant("a late end is told again", "aftermath", "self._told.add(call_id)", "pass"),
     Mutant(
         "a late end of a call that never ran is told", "aftermath", "if call_id not in self._begun", "if not call_id"
     ),
@@ -93,22 +96,27 @@ MUTANTS = (
     Mutant("effects are forgotten with unread errors", "history", "and not unread(p.content))", "and False)"),
     Mutant("recovery keeps unread errors", "recovery", "        if self._unread:\n", "        if False:\n"),
     # --- bounds and order of tools
-    Mutant("one tool too many at once", "batch", "if self._running >= self._max", "if self._running > self._max"),
+    Mutant("one tool too many at once", "batch", "elif self._running < self._max", "elif self._running <= self._max"),
     Mutant("places of finished tools stay taken", "batch", "self._running -= 1", "pass"),
     Mutant("tools start before all are checked", "batch", "if self._unresolved:", "if False:"),
     Mutant(
         "tools start in reverse",
         "batch",
-        "        for call in self._calls:\n            if self._running",
-        "        for call in reversed(self._calls):\n            if self._running",
+        "        for call in self._calls:\n            if call.state is not CallState.READY",
+        "        for call in reversed(self._calls):\n            if call.state is not CallState.READY",
     ),
-    Mutant("executing is not announced", "batch", "out.emit(ToolCallExecuting(call.call_id))", "pass"),
+    Mutant(
+        "executing is not announced",
+        "batch",
+        "self._running += 1\n                out.emit(ToolCallExecuting(call.call_id))",
+        "self._running += 1",
+    ),
     Mutant("finished is not announced", "batch", "out.emit(ToolCallFinished(result, duration_ns))", "pass"),
     Mutant(
         "a second result is believed",
         "batch",
-        "        if call is None or call.state is not CallState.EXECUTING:\n            return False\n        result",
-        "        if call is None:\n            return False\n        result",
+        "if call is None or call.state is not (CallState.WITH",
+        "if call is None or call.state is CallState.ASKED and call.state is not (CallState.WITH",
     ),
     Mutant(
         "what waits is forgotten when the run stops",
@@ -308,7 +316,7 @@ MUTANTS = (
         "pass",
     ),
     Mutant("recovery forgets calls", "recovery", "closing.append(ToolCallFinished(call.result))", "pass"),
-    *(Mutant(*fault) for fault in (*CALL_MUTANTS, *CONTEXT_MUTANTS)),
+    *(Mutant(*fault) for fault in (*CALL_MUTANTS, *WAITING_MUTANTS, *CONTEXT_MUTANTS)),
 )
 
 EXAMPLE_FILES = (
@@ -326,6 +334,11 @@ EXAMPLE_FILES = (
     "test_completion.py",
     "test_admission.py",
     "test_aftermath.py",
+    "test_approvals.py",
+    "test_asked_circles.py",
+    "test_caller.py",
+    "test_resume.py",
+    "../policy/test_permissions.py",
     "test_budgets.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
@@ -341,9 +354,19 @@ class Verdict:
     complaint: str = ""
 
 
+def module_of(mutant: Mutant) -> str:
+    """The name of the module that gets the fault."""
+    return f"turnwired.{mutant.file}" if "." in mutant.file else f"turnwired.turn.{mutant.file}"
+
+
+def path_of(mutant: Mutant) -> Path:
+    """The file of that module."""
+    return ROOT / "service" / f"{module_of(mutant).replace('.', '/')}.py"
+
+
 def faulty_source(mutant: Mutant) -> str:
     """The module's text with the fault in it. Raises SystemExit when the table does not fit the code any more."""
-    source = (TURN / f"{mutant.file}.py").read_text()
+    source = path_of(mutant).read_text()
     if mutant is SOUND:
         return source
     if source.count(mutant.old) != 1:
@@ -372,7 +395,7 @@ class FaultyFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def judge(mutant: Mutant) -> tuple[str, str]:
     """Put one fault before the tests, in this process: who noticed it, and the complaint."""
-    sys.meta_path.insert(0, FaultyFinder(f"turnwired.turn.{mutant.file}", faulty_source(mutant)))
+    sys.meta_path.insert(0, FaultyFinder(module_of(mutant), faulty_source(mutant)))
     from turn.test_invariants import check
 
     try:

@@ -36,7 +36,7 @@ class FaultyStore:
     create_gate: asyncio.Event | None = None
     lost_answers: int = 0
     load_gate: asyncio.Event | None = None
-    create_fault: Exception | None = None
+    create_fault: BaseException | None = None
     appended: list[LogRow] = field(default_factory=list)
     held: asyncio.Event = field(default_factory=asyncio.Event)
 

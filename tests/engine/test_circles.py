@@ -26,7 +26,7 @@ def results(events: list[ToolCallFinished]) -> list[ToolResultStatus]:
     return [event.result.status for event in events]
 
 
-@pytest.mark.requirement("COMPLETE-26")
+@pytest.mark.requirement("COMPLETE-26", "SCN-112")
 async def test_polling_a_status_that_changes_runs_to_its_answer() -> None:
     progress = iter(("10%", "40%", "80%", "done"))
 
@@ -42,7 +42,7 @@ async def test_polling_a_status_that_changes_runs_to_its_answer() -> None:
     assert results(finished) == [ToolResultStatus.OK] * 4
 
 
-@pytest.mark.requirement("COMPLETE-25", "COMPLETE-28", "COMPLETE-29")
+@pytest.mark.requirement("COMPLETE-25", "COMPLETE-28", "COMPLETE-29", "SCN-113")
 async def test_alternating_calls_are_stopped_before_the_seventh_by_default_and_the_model_can_still_answer() -> None:
     names = ("a", "b", "a", "b", "a", "b", "a")
     script = [*(calls((name, "{}")) for name in names), answer("Nothing changes.")]

@@ -35,7 +35,7 @@ def parent_of(collector: Collector, span: ReceivedSpan) -> str:
     return by_id.get(span.parent_id, span.parent_id)
 
 
-@pytest.mark.requirement("TEL-1")
+@pytest.mark.requirement("TEL-1", "SCN-150")
 def test_a_run_started_by_an_rpc_is_one_tree_under_its_caller(telemetry: OtelTelemetry, collector: Collector) -> None:
     call = telemetry.rpc.call_started("turnwire.v1.TurnService/RunTurn", {"traceparent": CALLER})
     run_with_tools(Driver(telemetry, info(call.headers)))
@@ -255,7 +255,7 @@ def test_no_order_of_calls_raises(telemetry: OtelTelemetry, collector: Collector
     ]
 
 
-@pytest.mark.requirement("TEL-5")
+@pytest.mark.requirement("TEL-5", "SCN-153")
 def test_no_content_message_or_secret_leaves(telemetry: OtelTelemetry, collector: Collector) -> None:
     run_with_tools(Driver(telemetry, info()))
     driver = Driver(telemetry, info())

@@ -57,6 +57,7 @@ from turnwired.engine.stored import stored_messages
 from turnwired.engine.totals import spending_of
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
+from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import (
     Abandon,
@@ -312,7 +313,8 @@ class Execution:
         except StoreError:
             # The log has failed and says so itself; its writer ends this run's tasks.
             return
-        except Exception as error:  # noqa: BLE001 - task boundary: a fault of ours must settle the run, not vanish
+        except ANY_FAULT as error:  # task boundary: a fault of ours must settle the run
+            require_stray(error)
             name = type(effect).__name__
             logger.error("run %s: %s failed: %s", self._run.run_id, name, where_raised(error))  # noqa: TRY400 - never its text
             self.feed(

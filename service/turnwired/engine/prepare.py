@@ -28,7 +28,16 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Notice
-from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, OutputPolicy, Policy, PolicyLayer
+from turnwired.domain.policy import (
+    NO_POLICY,
+    ContextPolicy,
+    EffectivePolicy,
+    OutputPolicy,
+    PermissionAction,
+    PermissionRule,
+    Policy,
+    PolicyLayer,
+)
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.agent_tools import AgentToolset, ChildRuns
@@ -42,6 +51,7 @@ from turnwired.engine.pricing import Pricing, require_measurable
 from turnwired.engine.request import base_request, output_check, require_supported, selected
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
+from turnwired.policy.permissions import DOOM_LOOP, Permissions
 from turnwired.providers.port import CallLimits, ModelLimits, ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunInfo
 from turnwired.tools.port import Toolset, ToolView
@@ -53,6 +63,8 @@ logger = logging.getLogger(__name__)
 COUNT_SECONDS = 10.0
 """How long a provider's token counter may take."""
 MOST_PLAIN_POLICIES = 1000
+UNATTENDED = Permissions((PermissionRule(DOOM_LOOP, "*", PermissionAction.DENY),))
+"""The permissions of every run, as long as nobody can be asked."""
 MOST_NOTICES = 20
 """Tools and sources left out that a run names in its log; ListTools names all."""
 
@@ -237,6 +249,7 @@ class Preparer:
             price=price,
             check_output=resolved.check_output,
             polling_tools=self._wiring.config.polling_tools,
+            permissions=UNATTENDED,
             attachments=spec.attachments,
         )
         prepared = Prepared(

@@ -48,6 +48,7 @@ from turnwired.engine.sessions import Sessions
 from turnwired.engine.stored import stored_messages
 from turnwired.providers.port import ModelLimits, ProviderInfo, TokenCount
 from turnwired.store.port import NewRun, RunFilter, StoredRun
+from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.port import ToolView
 from turnwired.turn.facts import CancelRequested, DeadlineReached
 from turnwired.turn.machine import TurnMachine
@@ -266,7 +267,8 @@ class Engine:
             ids = tuple(message.message_id for message in input_)
             if created.existing:
                 ids = self._input_ids(stored)
-        except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
+        except ANY_FAULT as error:  # task boundary: one broken turn ends no other
+            require_stray(error)
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
@@ -364,7 +366,8 @@ class Engine:
             _log_end(execution.run_state)
             if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
                 fault = STORE_FAILED
-        except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
+        except ANY_FAULT as error:  # task boundary: whatever is broken, the run must settle
+            require_stray(error)
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
             fault = replace(BROKEN, message=BROKEN.message.format(type(error).__name__))
             live.log.failure = live.log.failure or Fenced("the run is ended from its stored log")

@@ -180,7 +180,7 @@ LEAVES: tuple[Leaf, ...] = (
     ),
     _count(
         "loop.repeated_call_threshold",
-        "Equal calls, or rounds of a short cycle, after which the next is stopped; 0 stops none.",
+        "Equal calls, or rounds of a short cycle, after which a person is asked about the next; 0: never.",
         3,
         _D,
         "calls",
@@ -288,7 +288,12 @@ LEAVES: tuple[Leaf, ...] = (
     _later("approval.auto_approve", LeafKind.BOOL, "Run without asking where a rule says ASK.", False),
     _later("approval.allow_destructive", LeafKind.BOOL, "Let destructive tools be called at all.", True),
     _enum("approval.read_only_action", "For read-only tools that no rule matches.", _ALLOW, enforced=False),
-    _enum("approval.destructive_action", "For destructive tools that no rule matches.", _ALLOW, enforced=False),
+    _enum(
+        "approval.destructive_action",
+        "For destructive tools that no rule matches.",
+        PermissionAction.ASK,
+        enforced=False,
+    ),
     _enum("approval.default_action", "For all other tools that no rule matches.", _ALLOW, enforced=False),
     _enum(
         "approval.wait_expiry",

@@ -17,6 +17,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection, ToolSource
+from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.naming import pattern_of, routed_name
 from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.schema import compile_schema
@@ -134,7 +135,8 @@ class Registry:
             except ToolError as error:
                 found[index] = _Snapshot(failures=(error.failure,), usable=False)
                 return
-            except Exception as error:  # noqa: BLE001  boundary: a source that breaks its port fails alone
+            except ANY_FAULT as error:  # boundary: a source that breaks its port fails alone
+                require_stray(error)
                 _LOG.warning("tool source %s failed: %s", toolset.set_id, where_raised(error))
                 found[index] = _Snapshot(
                     failures=(_unavailable(toolset, f"its discovery raised {type(error).__name__}"),), usable=False
