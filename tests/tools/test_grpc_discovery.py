@@ -45,6 +45,7 @@ from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection
 from turnwired.tools.grpc import connection
 from turnwired.tools.grpc.descriptors import link
+from turnwired.tools.grpc.reflection import describe
 from turnwired.tools.registry import Registry, Source
 
 pytestmark = pytest.mark.anyio
@@ -250,6 +251,24 @@ async def test_a_service_that_was_down_at_the_start_is_found_when_it_is_up() -> 
         await until(lambda: toolset.failure is None, 20)
         assert "get_product" in await names(toolset)
         await server.stop()
+
+
+@pytest.mark.requirement("GRPC-26")
+async def test_a_question_that_grpc_itself_breaks_off_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = answering()
+    asked: list[str] = []
+
+    async def broken_off(*arguments: Any) -> Any:
+        asked.append("once")
+        if len(asked) == 1:
+            raise asyncio.CancelledError
+        return await describe(*arguments)
+
+    monkeypatch.setattr(connection, "describe", broken_off)
+    async with up(server), toolset_of(server.address) as toolset:
+        await until(lambda: toolset.failure is None)
+        assert "get_product" in await names(toolset)
+    assert len(asked) == 2
 
 
 @pytest.mark.requirement("GRPC-26", "GRPC-27")

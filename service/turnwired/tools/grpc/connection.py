@@ -164,6 +164,11 @@ class Connection:
             self._failed(str(error))
         except ConfigError as error:
             self._failed(str(error))
+        except asyncio.CancelledError:
+            # gRPC raises it for a call that ends locally; only whoever cancels this task is to end it.
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            self._failed("the question what it has was broken off")
         except grpc.aio.AioRpcError as error:
             self._failed(f"{error.code().name}: {redact(self.secrets_hidden(error.details() or ''), 300)}")
         else:
