@@ -23,7 +23,7 @@ from turnwired.domain.generation import TextChunk
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.providers.build import build_provider
 from turnwired.store.memory import MemoryStore
-from turnwired.store.port import LogRow, Settlement
+from turnwired.store.port import Changes, LogRow, Settlement
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.command import CommandResult, run_command
 from turnwired.tools.mcp.toolset import McpToolset
@@ -344,12 +344,12 @@ class SlowToSettle(MemoryStore):
         super().__init__()
         self.asked, self.gate = asyncio.Event(), asyncio.Event()
 
-    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
+    async def append(self, row: LogRow, settlement: Settlement | None = None, changes: Changes | None = None) -> None:
         """Wait before an end is stored."""
         if settlement is not None:
             self.asked.set()
             await self.gate.wait()
-        await super().append(row, settlement)
+        await super().append(row, settlement, changes)
 
 
 @pytest.mark.requirement("TOOLX-18", "SCN-122")

@@ -114,7 +114,7 @@ def _checked(message: agent_service_pb2.Agent) -> Agent:
     problems = read.Problems()
     if message.run_as:
         problems.refuse("agent.run_as")
-    read.refuse_selection(message.tools, "agent.tools", problems)
+    read.refuse_client_tools(message.tools, "agent.tools", problems)
     text = len(message.description) + sum(map(len, message.instructions))
     if len(message.instructions) > MAX_INSTRUCTIONS or text > MAX_TEXT:
         words = f"at most {MAX_INSTRUCTIONS} blocks, and {MAX_TEXT} characters with the description"
