@@ -12,6 +12,7 @@ from tools.grpc_kit import call_of, data_of, shop_server, toolset_of
 
 from turnwired.app import assembled
 from turnwired.config.load import load_config, read_config
+from turnwired.config.model import MEMORY, Config
 from turnwired.domain.errors import ConfigError
 from turnwired.tools.grpc.config import GrpcService
 
@@ -44,16 +45,21 @@ def test_what_cannot_be_meant_is_refused(settings: dict[str, object], words: str
     assert words in str(raised.value)
 
 
+def configured(service: dict[str, object]) -> Config:
+    """A configuration with the service, and without a database."""
+    return read_config({"store": {"path": MEMORY}, "grpc_services": {"shop": service}}, {})
+
+
 @pytest.mark.requirement("GRPC-23")
 @pytest.mark.anyio
 async def test_a_refusal_names_the_key_and_no_value() -> None:
-    config = read_config({"grpc_services": {"shop": {"address": LOCAL, "token_env": "my secret token"}}}, {})
+    config = configured({"address": LOCAL, "token_env": "my secret token"})
     with pytest.raises(ConfigError) as raised:
         async with assembled(config, {}):
             pass
     assert str(raised.value).startswith("program: grpc_services.shop.token_env: String should match pattern")
     assert "my secret" not in str(raised.value)
-    config = read_config({"grpc_services": {"shop": {"address": REMOTE, "tls": False}}}, {})
+    config = configured({"address": REMOTE, "tls": False})
     with pytest.raises(ConfigError, match=r"^program: grpc_services\.shop: shop\.example\.com:443 is not of this"):
         async with assembled(config, {}):
             pass
