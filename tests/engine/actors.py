@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
+
 from engine.disk import Disk
 from engine.harness import no_price
 from engine.judge import assert_requests
-
 from turnwired.domain.errors import FieldViolation, ToolError
 from turnwired.domain.event import RunFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from engine.ledgers import Ledger
 from engine.stepping import SteppedLoop
-
 from turnwired.domain.errors import Conflict, Fenced, StoreUnavailable
 from turnwired.domain.failure import Reason
 from turnwired.store.port import LogRow, NewRun, RunCreated, Settlement, Store, StoredRun
@@ -69,7 +68,8 @@ class Disk:
             try:
                 created = await self.store.create_run(new)
             except Conflict as conflict:
-                assert busy or conflict.reason is not Reason.SESSION_BUSY, "a session is busy without a run"
+                if conflict.reason is Reason.SESSION_BUSY and not busy:
+                    raise AssertionError("a session is busy without a run") from conflict
                 raise
             if not created.existing:
                 assert not busy, "two runs of a session are active"

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from turnwired.codec.event import decode_events
+from turnwire.v1 import event_pb2
+from turnwired.codec.event import event_from_pb
+from turnwired.codec.frame import Visibility, events_of
 from turnwired.domain.event import (
+    Event,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -27,6 +30,16 @@ from turnwired.store.port import LogRow, NewRun, Settlement
 
 STARTED, WRITTEN, EXECUTING, SETTLED = range(4)
 """Stations of a call, in their order; only the first and the last are always there."""
+_LEVELS = {
+    **dict.fromkeys(("run_started", "run_waiting", "run_finished"), Visibility.OUTCOME),
+    **dict.fromkeys(("text_delta", "reasoning_delta", "tool_call_arguments_delta"), Visibility.DELTA),
+    "tool_call_progressed": Visibility.DELTA,
+}
+
+
+def level_of(raw: event_pb2.RunEvent) -> Visibility:
+    """Which streams an event is for, by the words of the contract's StreamDetail."""
+    return _LEVELS.get(raw.WhichOneof("event") or "", Visibility.MILESTONE)
 
 
 @dataclass
@@ -36,6 +49,7 @@ class Ledger:
     new: NewRun
     life: int
     rows: list[LogRow] = field(default_factory=list[LogRow])
+    raw: list[event_pb2.RunEvent] = field(default_factory=list[event_pb2.RunEvent])
     events: list[LoggedEvent] = field(default_factory=list[LoggedEvent])
     stations: dict[str, int] = field(default_factory=dict[str, int])
     results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
@@ -72,9 +86,11 @@ class Ledger:
         assert row.row_no == len(self.rows) + 1
         assert not self.rows or row.epoch >= self.rows[-1].epoch, "the log goes back to an earlier owner"
         self.rows.append(row)
-        for logged in decode_events(row.body):
+        for raw in events_of(row.body):
+            logged = event_from_pb(raw)
             assert logged.sequence == self.last + 1, "the log has a gap or a repeat"
             assert not self.settled, "something follows the end of the run"
+            self.raw.append(raw)
             self.events.append(logged)
             self._take(logged)
         assert (settlement is not None) == self.settled, "the run ends with its settlement, and with nothing else"
@@ -82,6 +98,7 @@ class Ledger:
 
     def _take(self, logged: LoggedEvent) -> None:
         event = logged.event
+        self.retry_due = isinstance(event, IterationRetryScheduled)
         match event:
             case RunStarted():
                 assert logged.sequence == 1, "a run begins once"
@@ -90,15 +107,32 @@ class Ledger:
                 self.started = event
             case IterationStarted():
                 assert not self.open_iteration, "two model calls at once"
-                assert all(station == SETTLED for station in self.stations.values()), "a call is left behind"
+                assert self._all_settled, "a call is left behind"
                 self.iterations += 1
                 assert logged.iteration == self.iterations, "iterations are not counted one by one"
                 self.open_iteration = True
-            case IterationRetryScheduled():
-                self.retry_due = True
             case IterationFinished():
                 assert self.open_iteration, "an iteration ends that had not begun"
                 self.open_iteration = False
+            case Notice(reason=Reason.TOOL_RESULT_LATE):
+                call_id = event.metadata["call_id"]
+                assert call_id not in self.late, "a late end is told twice"
+                self.late.add(call_id)
+            case RunFinished():
+                assert not self.open_iteration, "the run ends inside of an iteration"
+                assert self._all_settled, "the run ends before its calls"
+                assert event.tool_call_count == len(self.stations)
+                assert event.iteration_count == self.iterations
+                self.finished = event
+            case _:
+                self._take_call(event)
+
+    @property
+    def _all_settled(self) -> bool:
+        return all(station == SETTLED for station in self.stations.values())
+
+    def _take_call(self, event: Event) -> None:
+        match event:
             case ToolCallStarted(call_id):
                 assert call_id not in self.stations, "a call begins twice"
                 self.stations[call_id] = STARTED
@@ -115,17 +149,5 @@ class Ledger:
                 assert self.stations.get(result.call_id, SETTLED) != SETTLED, "a call settles twice, or never began"
                 self.stations[result.call_id] = SETTLED
                 self.results[result.call_id] = result
-            case Notice(reason=Reason.TOOL_RESULT_LATE):
-                call_id = event.metadata["call_id"]
-                assert call_id not in self.late, "a late end is told twice"
-                self.late.add(call_id)
-            case RunFinished():
-                assert not self.open_iteration, "the run ends inside of an iteration"
-                assert all(station == SETTLED for station in self.stations.values()), "the run ends before its calls"
-                assert event.tool_call_count == len(self.stations)
-                assert event.iteration_count == self.iterations
-                self.finished = event
             case _:
                 pass
-        if not isinstance(event, IterationRetryScheduled):
-            self.retry_due = False

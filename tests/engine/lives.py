@@ -18,7 +18,6 @@ from engine.judge import assert_history, assert_log
 from engine.ledgers import Ledger
 from engine.people import Follower, Turn
 from engine.stepping import SteppedLoop
-
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import decode_message
 from turnwired.domain.errors import RequestError, StoreError
@@ -42,6 +41,8 @@ AGENTS = (
     Agent("lead", ("Delegate.",), MODEL, agents=("default", "lead")),
 )
 CANCELLED = Failure(FailurePhase.MODEL, Reason.CANCELLED, "somebody had enough")
+EMPTY: list[bytes] = []
+"""A migrated database without runs: migrating takes longer than all that an example does."""
 LONG = 100.0
 """Seconds in which everything that the engine bounds is over."""
 
@@ -55,6 +56,7 @@ class Lives:
         self.disk = Disk(self.loop, self._store(), threaded)
         self.stage = Stage(self.disk)
         self.hooked = hooked
+        self.steps = 0
         self.turns: list[Turn] = []
         self.followers: list[Follower] = []
         self.connection = Connection(self.disk, 0)
@@ -65,7 +67,16 @@ class Lives:
         self.live()
 
     def _store(self) -> Store:
-        return SqliteStore(Path(self._folder.name) / "turnwire.db") if self._folder is not None else MemoryStore()
+        if self._folder is None:
+            return MemoryStore()
+        path = Path(self._folder.name) / "turnwire.db"
+        if not EMPTY:
+            empty = Disk(self.loop, SqliteStore(path), threaded=True)
+            self.loop.finish(empty.ask(empty.store.start))
+            self.loop.finish(empty.ask(empty.store.aclose))
+            EMPTY.append(path.read_bytes())
+        path.write_bytes(EMPTY[0])
+        return SqliteStore(path)
 
     # --- processes --------------------------------------------------------------------------------------------------
 
@@ -143,7 +154,7 @@ class Lives:
         self.stage.acts.clear()
 
     def go(self, turns: int | None = None) -> None:
-        """Let the process go on: until it is idle, or so many rounds of its loop. One that dies is followed by another."""
+        """Let the process go on: until it is idle, or so many rounds of its loop. After one that dies comes another."""
         if turns is None:
             self.loop.drain()
         else:
@@ -158,6 +169,7 @@ class Lives:
 
     def after(self) -> None:
         """What has to be seen to after anything happened."""
+        self.steps += 1
         if self.connection.dead:
             self.bury()
             while not self.live():
@@ -213,8 +225,9 @@ class Lives:
             follower.check()
 
     def _check_turn(self, turn: Turn) -> None:
-        if not turn.task.done() or turn.task.cancelled():
+        if turn.judged or not turn.task.done() or turn.task.cancelled():
             return
+        turn.judged = True
         error = turn.task.exception()
         if error is not None:
             assert isinstance(error, RequestError | StoreError), repr(error)
@@ -233,10 +246,11 @@ class Lives:
             return
         live = set(self.engine._live)
         unsettled = {ledger.new.run_id for ledger in self.disk.unsettled()}
-        assert live <= unsettled, "a run goes on after its end"
-        assert live == unsettled, "a run has nobody who executes it"
+        unheard = {act.run_id for act in self.stage.live_acts if act.deaf}
+        assert live <= unsettled | unheard, "a run goes on after its end"
+        assert live >= unsettled, "a run has nobody who executes it"
         acting = {call.run_id for call in self.stage.live_calls} | {act.run_id for act in self.stage.live_acts}
-        for run_id in live:
+        for run_id in live & unsettled:
             ledger = self.disk.ledgers[run_id]
             children = live.intersection(ledger.children.values())
             assert run_id in acting or children or ledger.retry_due, "a run waits for nothing"
@@ -305,7 +319,7 @@ class Lives:
                 follower.attach(self.engine)
         cold = self.follow(ledger, Visibility.DELTA, 0)
         self.go()
-        assert cold.events == ledger.events
+        assert cold.events == ledger.raw
         for follower in [one for one in self.followers if one.run_id == ledger.new.run_id]:
             assert not follower.attached, "a stream does not end with its run"
             assert not follower.cut, "a stream of a run that has ended is cut"

@@ -10,15 +10,13 @@ import asyncio
 from dataclasses import dataclass, field
 
 from engine.disk import Disk
-
-from turnwire.v1 import turn_service_pb2
-from turnwired.codec.event import event_from_pb
+from engine.harness import CALLER
+from engine.ledgers import level_of
+from turnwire.v1 import event_pb2, turn_service_pb2
 from turnwired.codec.frame import Visibility
 from turnwired.domain.errors import StoreError, Unavailable
-from turnwired.domain.event import DELTA_EVENTS, LoggedEvent
 from turnwired.domain.run import Cursor, TurnSpec
 from turnwired.engine.service import Accepted, Engine
-from turnwired.engine.log import visibility_of
 
 
 @dataclass(eq=False)
@@ -36,9 +34,10 @@ class Follower:
     cut: bool = False
     epoch: int = 0
     through: int = 0
-    events: list[LoggedEvent] = field(default_factory=list[LoggedEvent])
+    events: list[event_pb2.RunEvent] = field(default_factory=list[event_pb2.RunEvent])
     frames: int = 0
     task: asyncio.Task[None] | None = None
+    judged: asyncio.Task[None] | None = None
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -52,8 +51,6 @@ class Follower:
         self.task = self.disk.loop.create_task(self._follow(engine, cursor))
 
     async def _follow(self, engine: Engine, cursor: Cursor) -> None:
-        from engine.harness import CALLER
-
         self.cut = False
         try:
             await engine.follow(CALLER, self.run_id, cursor, self.level, self._send)
@@ -75,15 +72,15 @@ class Follower:
             self.events = [item for item in self.events if item.sequence <= self.through]
         previous = self.events[-1].sequence if self.events else self.begun
         for event in frame.events:
-            logged = event_from_pb(event)
+            level = level_of(event)
             if self.level is Visibility.DELTA:
-                assert logged.sequence == previous + 1, "a stream has a gap or a repeat"
-            assert logged.sequence > max(previous, self.through), "a stream goes back without saying so"
-            assert visibility_of(logged.event) <= self.level
-            if not isinstance(logged.event, DELTA_EVENTS):
-                assert logged.sequence <= ledger.last, "an event was sent before it was durable"
-            previous = logged.sequence
-            self.events.append(logged)
+                assert event.sequence == previous + 1, "a stream has a gap or a repeat"
+            assert event.sequence > max(previous, self.through), "a stream goes back without saying so"
+            assert level <= self.level, "an event is sent that the stream does not carry"
+            if level is not Visibility.DELTA:
+                assert event.sequence <= ledger.last, "an event was sent before it was durable"
+            previous = event.sequence
+        self.events += frame.events
         assert frame.through_sequence >= max(self.through, previous)
         assert frame.last_sequence >= frame.through_sequence
         self.frames += 1
@@ -92,18 +89,22 @@ class Follower:
     @property
     def has_all(self) -> bool:
         """Whether it was sent all that is durable and that its stream carries."""
-        durable = reversed(self.disk.ledgers[self.run_id].events)
-        last = next((item.sequence for item in durable if visibility_of(item.event) <= self.level), 0)
+        durable = reversed(self.disk.ledgers[self.run_id].raw)
+        last = next((event.sequence for event in durable if level_of(event) <= self.level), 0)
         return max(self.through, self.begun) >= last
 
     def check(self) -> None:
-        """What this one has is the durable log, as far as both go; all of it once the run's end was sent."""
+        """Once an attachment has ended: it was cut, or this one has the durable log to its end."""
+        if self.judged is self.task or self.task is None or not self.task.done():
+            return
+        self.judged = self.task
+        if self.cut or self.task.cancelled():
+            return
+        self.task.result()
         ledger = self.disk.ledgers[self.run_id]
-        expected = [item for item in ledger.events[self.begun :] if visibility_of(item.event) <= self.level]
-        if self.task is not None and self.task.done() and not self.cut and not self.task.cancelled():
-            self.task.result()
-            assert ledger.settled, "a stream ended before the run"
-            assert self.events == expected, "a reader and the log tell two stories"
+        assert ledger.settled, "a stream ended before the run"
+        expected = [event for event in ledger.raw[self.begun :] if level_of(event) <= self.level]
+        assert self.events == expected, "a reader and the log tell two stories"
 
 
 @dataclass(eq=False)
@@ -114,6 +115,7 @@ class Turn:
     life: int
     task: asyncio.Task[Accepted]
     left: bool = False
+    judged: bool = False
 
     @property
     def accepted(self) -> Accepted | None:

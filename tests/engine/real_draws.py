@@ -37,8 +37,8 @@ def _policy(rng: random.Random) -> Policy:
     mode = rng.choice(list(CompletionMode))
     return Policy(
         loop=LoopPolicy(
-            max_steps=rng.choice((1, 2, 6)),
-            max_tool_calls=rng.choice((1, 3, 50)),
+            max_steps=rng.choice((1, 2, 4, 6, 6)),
+            max_tool_calls=rng.choice((1, 5, 50, 50)),
             repeated_call_threshold=rng.choice((0, 2, 3)),
         ),
         retry=RetryPolicy(max_attempts=rng.choice((1, 3)), initial_delay=rng.choice((0.0, 2.0))),
@@ -63,13 +63,16 @@ POLICIES = (PLAIN, PLAIN, Policy(), *(_policy(_RANDOM) for _ in range(29)))
 POLICY = st.integers(0, len(POLICIES) - 1)
 
 WORDS = st.sampled_from(("a", " ", "", "lorem ipsum ", "\u2028\U0001f600", "x" * 700, "{"))
-NAMES = st.sampled_from(("quick", "slow", "slow", "other", "agent__default", "agent__lead", "unknown"))
+NAMES = st.sampled_from(("quick", "slow", "slow", "agent__default", "agent__lead"))
+ODD_NAMES = st.sampled_from(("quick", "slow", "agent__default", "unknown", ""))
 GOOD = '{"input":"%s"}'
-ARGUMENTS = st.sampled_from((GOOD, GOOD, GOOD, GOOD, "", '{"a": ', "[]", '{"a": "\\ud800"}'))
-FINISH = st.sampled_from((*[FinishReason.STOP] * 4, *list(FinishReason)))
+ARGUMENTS = st.sampled_from((GOOD, "", '{"a": ', "[]", '{"a": "\\ud800"}'))
+FINISH = st.sampled_from((*[FinishReason.STOP] * 16, *list(FinishReason)))
 INDEX = st.integers(0, 2)
+TEXT = st.builds(TextChunk, st.just(0), WORDS)
 ITEMS = st.one_of(
-    st.builds(TextChunk, INDEX, WORDS),
+    TEXT,
+    TEXT,
     st.builds(ReasoningChunk, INDEX, WORDS, st.sampled_from((b"", b"sig\x00\xff"))),
     st.builds(RefusalChunk, INDEX, WORDS),
     st.builds(ToolCallOpened, INDEX, st.sampled_from(("", "same")), NAMES),
@@ -78,6 +81,8 @@ ITEMS = st.one_of(
     st.builds(stopped, FINISH, st.just("?")),
     st.just(usage(7, 1)),
 )
+Why = tuple[Reason, bool, float | None]
+"""Why a call fails: the reason, whether trying again may help, and when."""
 FAILURES = st.sampled_from(
     (
         *((Reason.PROVIDER_NETWORK, True, None), (Reason.PROVIDER_TIMEOUT, True, 3.0)),
@@ -90,7 +95,7 @@ PICK = st.integers(0, 7)
 """Which one of those that there are."""
 
 
-def failure(what: tuple[Reason, bool, float | None]) -> ProviderError:
+def failure(what: Why) -> ProviderError:
     """A failing call."""
     reason, retryable, after = what
     return fails(reason, retryable=retryable, retry_after=after)

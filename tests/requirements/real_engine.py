@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 REQUIREMENTS: dict[str, str] = {
-    "REAL-1": "After every step of models, tools, callers, readers, faults and crashes, all that is durable is well-formed: "
-    "dense, one end that is last, every call through its stations once.",
+    "REAL-1": "After every step of models, tools, callers, faults and crashes, what is durable of each run is well-formed.",
     "REAL-2": "A model is called and a tool begins only when that is durable, once, and never for a run that has ended.",
-    "REAL-3": "Whoever follows a run, from anywhere, cut off or slow, folds to the stored log, and the trace is the same.",
-    "REAL-4": "After any crash the next process ends what was left, and after any end no task, timer or run is left behind.",
+    "REAL-3": "Whoever follows a run, from anywhere, cut off or slow, folds to the stored log, and so does the trace.",
+    "REAL-4": "After a crash the next process ends what was left; no end leaves a task, a timer or an active run behind.",
     "REAL-5": "An idle service has no run that waits for nothing, and no reader who was not told what is there.",
 }
