@@ -34,7 +34,8 @@ LEAST_BY_PROPERTIES = 30
 
 
 CALL_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_calls").CALL_MUTANTS
-"""Of the file beside this one."""
+CONTEXT_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_context").CONTEXT_MUTANTS
+"""Of the files beside this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,25 +266,26 @@ MUTANTS = (
     ),
     # --- retries and money
     Mutant("one attempt too many", "retry", "if attempt >= bounds.max_attempts:", "if attempt > bounds.max_attempts:"),
-    Mutant("tried again after output", "machine", "renewed = self._answer.produced", "renewed = False"),
+    Mutant("tried again after output", "machine", "produced, tried = self._answer.produced", "produced, tried = False"),
     Mutant("a long Retry-After is waited for", "retry", "failure.retry_after > LONGEST_RETRY_AFTER", "False"),
     Mutant("Retry-After is ignored", "retry", "(failure.retry_after or 0.0)", "0.0"),
     Mutant("permanent failures are tried again", "retry", " or failure.reason in _PERMANENT", ""),
     Mutant("rejected credentials are final", "retry", "Again(0, renew=True) if renewable else GiveUp", "GiveUp"),
-    Mutant(
-        "rejected credentials are sent again", "machine", "self._call_model(out, renew=True)", "self._call_model(out)"
-    ),
-    Mutant("credentials are renewed for ever", "machine", "            self._renewed = True\n", ""),
+    Mutant("rejected credentials are sent again", "machine", "renew=next_step.renew,", "renew=False,"),
+    Mutant("credentials are renewed for ever", "machine", "            self._renewed |= next_step.renew\n", ""),
     Mutant(
         "an iteration inherits the renewal",
         "machine",
-        "        self._renewed = False\n        self._batch",
+        "        self._renewed = self._shortened = False\n        self._batch",
         "        self._batch",
     ),
+    Mutant("credentials are renewed after output", "retry", "renewable = not attempt.produced and", "renewable ="),
     Mutant(
-        "credentials are renewed after output", "retry", "not attempt.produced and attempt.number", "attempt.number"
+        "a renewal is no attempt",
+        "retry",
+        "attempt.number < bounds.max_attempts\n        return Again(0, renew",
+        "True\n        return Again(0, renew",
     ),
-    Mutant("a renewal is no attempt", "retry", "attempt.number < bounds.max_attempts", "True"),
     Mutant("credentials are renewed for any fault", "retry", "return Again(delay)", "return Again(delay, renew=True)"),
     Mutant("a renewal waits", "retry", "Again(0, renew=True)", "Again(10**9, renew=True)"),
     Mutant("jitter lengthens delays", "retry", "(1.0 - share)", "(1.0 + share)"),
@@ -306,7 +308,7 @@ MUTANTS = (
         "pass",
     ),
     Mutant("recovery forgets calls", "recovery", "closing.append(ToolCallFinished(call.result))", "pass"),
-    *(Mutant(*fault) for fault in CALL_MUTANTS),
+    *(Mutant(*fault) for fault in (*CALL_MUTANTS, *CONTEXT_MUTANTS)),
 )
 
 EXAMPLE_FILES = (
@@ -315,6 +317,7 @@ EXAMPLE_FILES = (
     "test_tools.py",
     "test_retries.py",
     "test_renewal.py",
+    "test_context.py",
     "test_answer.py",
     "test_recovery.py",
     "test_native_parts.py",
@@ -323,6 +326,7 @@ EXAMPLE_FILES = (
     "test_completion.py",
     "test_admission.py",
     "test_aftermath.py",
+    "test_budgets.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
 NOBODY, PROPERTIES_DID, EXAMPLES_DID = "SURVIVED", "properties", "examples"

@@ -3,6 +3,33 @@
 from __future__ import annotations
 
 CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
+    # --- budgets
+    ("budget: reached, the run goes on", "machine", "self._budget_reached(fact, out)", "pass"),
+    ("budget: reached is not heard", "state", "ModelFailed, BudgetReached, ", "ModelFailed, "),
+    ("budget: a call not made is charged", "machine", "FinishReason.ERROR if self._input_tokens is None else ", ""),
+    (
+        "budget: a cut call costs no time",
+        "machine",
+        "failure=end.failure,\n            duration_ns=fact.duration_ns,",
+        "failure=end.failure,",
+    ),
+    ("budget: its output limit is the model's", "machine", "and self._budget_cap is not None", "and False"),
+    (
+        "budget: any cut answer is its end",
+        "machine",
+        "reason is FinishReason.OUTPUT_LIMIT and self._budget_cap",
+        "self._budget_cap",
+    ),
+    (
+        "budget: the cap outlives its call",
+        "machine",
+        "self._input_tokens = self._budget_cap = None",
+        "self._input_tokens = None",
+    ),
+    ("budget: told once more", "machine", "can_go_on and cut.kind is not OutcomeKind.BUDGET_EXCEEDED", "can_go_on"),
+    ("budget: a pass hides it", "completion", "found.kind is OutcomeKind.BUDGET_EXCEEDED", "False"),
+    ("budget: no trip", "budget", "BUDGET_EXCEEDED, failure, trip)", "BUDGET_EXCEEDED, failure)"),
+    ("budget: of phase settlement", "budget", "FailurePhase.MODEL", "FailurePhase.SETTLEMENT"),
     # --- the pass that completes a run
     ("completion: a pass without a result", "completion", " or not completed or", " or"),
     (

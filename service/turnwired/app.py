@@ -30,7 +30,8 @@ from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.completion_loading import completion_hooks
-from turnwired.engine.hooks import entry_point_hooks, load_hooks
+from turnwired.engine.hook_loading import entry_point_hooks, load_hooks
+from turnwired.engine.hooks import Hook
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
 from turnwired.policy.ratecard import ListedProvider, RateCard
@@ -39,6 +40,8 @@ from turnwired.providers.overview import ProfileSummary, summary
 from turnwired.providers.port import ModelProvider
 from turnwired.providers.profiles import Profile, profile_toml, shipped
 from turnwired.rpc.agent_service import AgentService
+from turnwired.rpc.hook_apps import hook_apps
+from turnwired.rpc.hook_client import HookClient
 from turnwired.rpc.interceptor import TelemetryInterceptor
 from turnwired.rpc.server import Listen, RpcServer
 from turnwired.rpc.server_service import HasPrice, ServerService
@@ -88,7 +91,7 @@ class Additions:
     those that the configuration calls by the same name.
     """
 
-    tools: Sequence[Callable[..., object]] = ()
+    tools: Sequence[object] = ()
     sources: Sequence[Source] = ()
     providers: Mapping[str, ModelProvider] = field(default_factory=dict[str, ModelProvider])
 
@@ -144,7 +147,12 @@ async def assembled(
         card = price_card(config, environ)
         warm = asyncio.Event()
         await stack.enter_async_context(_beside(_warm(card, config, registry, warm)))
-        wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card))
+        hooks = _python_hooks(config)
+        for app in hook_apps(config.hooks, environ, config.source):
+            client = HookClient(app)
+            stack.push_async_callback(client.aclose)
+            hooks.append(client.hook())
+        wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card), hooks)
         engine = await stack.enter_async_context(Engine(wiring))
         yield Assembly(engine, telemetry, card, warm)
 
@@ -198,6 +206,7 @@ def _wiring(
     store: Store,
     telemetry: Telemetry,
     price_of: PriceOf,
+    hooks: Sequence[Hook],
 ) -> Wiring:
     layer = policy_layer_of(config)
     return Wiring(
@@ -218,10 +227,14 @@ def _wiring(
         store=store,
         telemetry=telemetry,
         price_of=price_of,
-        hooks=(*load_hooks(config.hooks.python), *(entry_point_hooks() if config.hooks.entry_points else ())),
+        hooks=tuple(hooks),
         compile_output=compile_output,
         completion_hooks=completion_hooks(config.completion.hooks),
     )
+
+
+def _python_hooks(config: Config) -> list[Hook]:
+    return [*load_hooks(config.hooks.python), *(entry_point_hooks() if config.hooks.entry_points else ())]
 
 
 async def _warm(card: RateCard, config: Config, registry: Registry, warm: asyncio.Event) -> None:
@@ -345,7 +358,7 @@ def _tell_what_is_missing(providers: Mapping[str, ModelProvider]) -> None:
 
 
 def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[Source]:
-    functions = load_functions(config.tools.python)
+    functions: list[object] = [*load_functions(config.tools.python)]
     if config.tools.entry_points:
         found, failures = entry_point_functions()
         functions += found

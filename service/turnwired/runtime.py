@@ -105,8 +105,8 @@ class Runtime:
 
     ``config``: a ``Config``, the path of a configuration file, a mapping in the shape of one, or None for what
     ``turnwire serve`` would read. Where neither a file nor the mapping says where to store, runs are kept in memory.
-    ``tools`` are Python functions and ``toolsets`` other sources, beside those of the configuration. ``providers``
-    stand in for those that the configuration calls so. All of them are closed with the runtime.
+    ``tools`` are Python functions and resources, ``toolsets`` other sources, beside those of the configuration.
+    ``providers`` stand in for those that the configuration calls so. All of them are closed with the runtime.
 
     Entering raises ConfigError. Leaving lets the runs in flight finish within ``server.grace_seconds`` and cancels the
     rest; when an exception leaves it, all are cancelled at once. Either way each has settled then.
@@ -116,7 +116,7 @@ class Runtime:
         self,
         config: Config | os.PathLike[str] | str | Mapping[str, object] | None = None,
         *,
-        tools: Sequence[Callable[..., object]] = (),
+        tools: Sequence[object] = (),
         toolsets: Sequence[Toolset] = (),
         providers: Mapping[str, ModelProvider] | None = None,
         environ: Mapping[str, str] | None = None,

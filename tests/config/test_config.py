@@ -19,7 +19,8 @@ from turnwired.config import (
     default_model_of,
     load_config,
 )
-from turnwired.config.model import key_paths, parse_listen
+from turnwired.config.address import parse_listen
+from turnwired.config.model import key_paths
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.model import GenerationOptions, ModelSelection, Thinking, ThinkingMode
 from turnwired.domain.policy import LimitMode

@@ -61,8 +61,8 @@ def test_without_a_ceiling_section_only_the_built_in_one_holds(tmp_path: Path) -
         ("[policy.loop]\nmax_step = 1", "policy.loop.max_step: is not a policy setting"),
         ("[policy.loop]\nmax_steps = 'unbounded'", "policy.loop.max_steps: mode unbounded is not allowed here; "),
         (
-            "[policy]\nbudget.max_cost = '1 USD'",
-            "policy.budget.max_cost: is not enforced by this version; leave it unset",
+            "[policy]\nbudget.max_cost = '1 dollar'",
+            "policy.budget.max_cost: ",
         ),
         (
             "[ceiling]\ntimeout.run = 'unbounded'",

@@ -27,6 +27,7 @@ PAGES = [
     "agents",
     "tool_errors",
     "abort",
+    "budgets",
     "conversations",
     "policy_layers",
     "from_a_loop",
@@ -34,7 +35,7 @@ PAGES = [
 QUESTION = "Where is order 4711?"
 
 
-@pytest.mark.requirement("KIT-30")
+@pytest.mark.requirement("KIT-30", "BUDGET-21")
 @pytest.mark.parametrize("name", PAGES)
 def test_the_code_of_the_page_prints_what_the_page_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

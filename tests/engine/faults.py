@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from turnwired.domain.errors import Fenced, StoreUnavailable
@@ -15,6 +15,7 @@ from turnwired.store.port import (
     RunFilter,
     SessionFilter,
     Settlement,
+    SpendingScope,
     StoredAgent,
     StoredMessage,
     StoredRun,
@@ -104,6 +105,11 @@ class FaultyStore:
 
     async def delete_session(self, tenant: str, session_id: str) -> None:
         await self.inner.delete_session(tenant, session_id)
+
+    async def spent(self, tenant: str, scope: SpendingScope, name: str) -> Mapping[str, int]:
+        if self.unreadable:
+            raise StoreUnavailable("the disk cannot be read")
+        return await self.inner.spent(tenant, scope, name)
 
     async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
         return await self.inner.pending_deliveries(hook, limit)

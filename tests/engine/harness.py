@@ -17,7 +17,7 @@ from turnwired.domain.model import GenerationOptions, ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent, Caller, Cursor, TurnSpec
 from turnwired.domain.usage import Cost, Usage
-from turnwired.engine.ports import EngineConfig, Wiring
+from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
@@ -131,12 +131,14 @@ async def world(
     hooks: Mapping[str, CompletionHook] | None = None,
     agents: Sequence[Agent] = (),
     max_run_depth: int = 4,
+    model: ScriptedProvider | None = None,
+    price_of: PriceOf = no_price,
 ) -> AsyncIterator[World]:
-    """An engine that is up, and is stopped at the end."""
-    provider = ScriptedProvider(list(script))
+    """An engine that is up, and is stopped at the end. ``model`` stands in for a provider with the script."""
+    provider = model or ScriptedProvider(list(script))
     registry = MemoryRegistry(dict(functions or {}))
     kept = store or MemoryStore()
-    model = ModelSelection("scripted", "scripted-model", options=options or GenerationOptions())
+    selection = ModelSelection("scripted", "scripted-model", options=options or GenerationOptions())
     wiring = Wiring(
         config=EngineConfig(
             "default",
@@ -145,13 +147,13 @@ async def world(
             heartbeat_seconds=heartbeat,
             deployment_policy=policy or Policy(),
         ),
-        agents={"default": Agent("default", ("Be brief.",), model), **{agent.agent_id: agent for agent in agents}},
+        agents={"default": Agent("default", ("Be brief.",), selection), **{agent.agent_id: agent for agent in agents}},
         providers={"scripted": provider},
-        default_model=model,
+        default_model=selection,
         registry=registry,
         store=kept,
         telemetry=NullTelemetry(),
-        price_of=no_price,
+        price_of=price_of,
         compile_output=compile_output,
         random=lambda: 0.0,
         completion_hooks=hooks or {},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
 
-from engine.harness import CALLER, Reader, World
+from engine.harness import CALLER, LIMIT, Reader, World
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import decode_message
 from turnwired.domain.event import (
@@ -28,6 +29,7 @@ from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.run import RunState
 from turnwired.engine.log import visibility_of
 from turnwired.providers.port import ModelRequest
+from turnwired.store.port import RunFilter, SpendingScope
 from turnwired.turn.trace import trace_of
 
 
@@ -153,3 +155,17 @@ def assert_requests(requests: Sequence[ModelRequest]) -> None:
             assert not open_calls, "a call without a result was sent"
             open_calls = [part["call"] for part in parts if isinstance(part, dict) and "call" in part]
         assert not open_calls, "a call without a result was sent"
+
+
+async def assert_spent(w: World, session_id: str) -> None:
+    """What a session has spent is what its runs say, each counted once; nothing stays reserved when they have ended."""
+    runs, _ = await w.engine.list_runs(RunFilter(CALLER.tenant, session_id=session_id), 1000, "")
+    async with asyncio.timeout(LIMIT):
+        for run in runs:
+            await w.engine.until_ended(run.run_id)
+    assert not any(w.engine.budgets.reserved.values())
+    runs, _ = await w.engine.list_runs(RunFilter(CALLER.tenant, session_id=session_id), 1000, "")
+    assert all(run.outcome is not None for run in runs)
+    told = sum((run.usage.input_tokens or 0) + (run.usage.output_tokens or 0) for run in runs)
+    kept = await w.store.spent(CALLER.tenant, SpendingScope.SESSION, session_id)
+    assert kept.get("tokens", 0) == told

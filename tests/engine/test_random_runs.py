@@ -11,11 +11,12 @@ import pytest
 
 from engine.chaos import CANCELLED, Chaos, DyingStore, Tools, meddle, watcher
 from engine.harness import Reader, World, world
-from engine.judge import assert_log, assert_requests, assert_same_for_all, assert_session
+from engine.judge import assert_log, assert_requests, assert_same_for_all, assert_session, assert_spent
 from turnwired.domain.completion import CompletionHook, CompletionRequest
 from turnwired.domain.errors import Fenced, Unavailable
 from turnwired.domain.event import ToolCallExecuting
 from turnwired.domain.policy import (
+    BudgetPolicy,
     CompletionMode,
     CompletionPolicy,
     LoopPolicy,
@@ -63,6 +64,11 @@ def policy(rng: random.Random) -> Policy:
             answer_at_step_bound=rng.choice((True, False)),
             allow_tools=rng.choice((True, False)),
         ),
+        budget=BudgetPolicy(
+            max_total_tokens=rng.choice((None, None, 250, 2000)),
+            max_session_tokens=rng.choice((None, None, None, 1500)),
+            max_tenant_day_tokens=rng.choice((None, None, 100_000)),
+        ),
     )
 
 
@@ -103,7 +109,7 @@ class Judged:
         return await watcher(self.w, run_id, live, self.chaos)
 
 
-@pytest.mark.requirement("ENGINE-30")
+@pytest.mark.requirement("ENGINE-30", "BUDGET-16")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_whatever_happens_a_run_settles_once_and_everybody_reads_the_same(seed: int) -> None:
     chaos = Chaos(random.Random(seed))
@@ -112,10 +118,11 @@ async def test_whatever_happens_a_run_settles_once_and_everybody_reads_the_same(
     async with world([], tools.functions(), store=store, hooks=HOOKS) as w:
         for _ in range(RUNS):
             await Judged(w, chaos, chaos.random.choice((None, "s"))).go()
+        await assert_spent(w, "s")
     assert len(set(tools.ran)) == len(tools.ran), "a call was executed twice"
 
 
-@pytest.mark.requirement("ENGINE-30")
+@pytest.mark.requirement("ENGINE-30", "BUDGET-16")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_process_that_dies_anywhere_leaves_runs_that_the_next_one_ends(seed: int) -> None:
     chaos = Chaos(random.Random(1000 + seed))
@@ -145,6 +152,7 @@ async def test_a_process_that_dies_anywhere_leaves_runs_that_the_next_one_ends(s
         await end_earlier(w, runs, tools.ran)
         for life in range(3):
             await assert_session(w, f"s{life}")
+            await assert_spent(w, f"s{life}")
     assert len(set(tools.ran)) == len(tools.ran), "a call was executed twice"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,12 +17,15 @@ from turnwire.v1 import outcome_pb2
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.event import RunFinished
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.engine import hooks as engine_hooks
-from turnwired.engine.hooks import Hook, HookEvent, SettledRun, entry_point_hooks, hook_of, load_hooks
+from turnwired.engine import hook_delivery
+from turnwired.engine.hook_loading import entry_point_hooks, hook_of, load_hooks
+from turnwired.engine.hooks import Hook, HookEvent, Patience, SettledRun
 from turnwired.store.sqlite import SqliteStore
 from turnwired.testing.provider import answer, calls
 
 pytestmark = pytest.mark.anyio
+
+EAGER = Patience(delay=0.0)
 
 
 class Listening:
@@ -47,7 +51,7 @@ class Listening:
 
     def hook(self, name: str = "listening") -> Hook:
         """As a hook."""
-        return hook_of(name, self)
+        return replace(hook_of(name, self), patience=EAGER)
 
 
 async def look(name: str) -> str:
@@ -76,9 +80,8 @@ async def test_a_hook_hears_every_event_but_deltas_and_then_the_end_once() -> No
 
 @pytest.mark.requirement("TOOLX-31")
 async def test_an_end_that_a_hook_did_not_take_is_told_again_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(engine_hooks, "RETRY_SECONDS", 0.0)
     store = SqliteStore(tmp_path / "turnwire.db")
     first, second, third = Listening(fail=99), Listening(), Listening()
     async with served([answer("Yes.")], store=store, hooks=[first.hook()]) as s:
@@ -86,7 +89,8 @@ async def test_an_end_that_a_hook_did_not_take_is_told_again_at_the_next_start(
         await s.engine.hooks.drain(SECONDS)
         assert await store.pending_deliveries("listening", 10) == [("default", seen.run_id)]
         assert s.engine.hooks.failed == 1
-    assert len(first.settled) == engine_hooks.ATTEMPTS
+    assert len(first.settled) == EAGER.tries
+    assert [settled.redelivered for settled in first.settled] == [False, True, True]
     async with served([], store=store, hooks=[second.hook()]) as s:
         await asyncio.wait_for(second.changed.wait(), SECONDS)
         await s.engine.hooks.drain(SECONDS)
@@ -94,6 +98,7 @@ async def test_an_end_that_a_hook_did_not_take_is_told_again_at_the_next_start(
     async with served([], store=store, hooks=[third.hook()]):
         pass
     assert [settled.record_id for settled in second.settled] == [seen.run_id]
+    assert [settled.redelivered for settled in second.settled] == [True]
     assert [event.logged.sequence for event in second.events] == [event.logged.sequence for event in first.events]
     assert not third.settled
 
@@ -115,8 +120,7 @@ async def test_a_run_that_a_crash_cut_off_is_told_with_the_end_that_recovery_gav
 
 @pytest.mark.requirement("TOOLX-32")
 async def test_a_hook_that_hangs_or_fails_holds_up_no_run_and_no_other_hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_hooks, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(engine_hooks, "MOST_WAITING", 3)
+    monkeypatch.setattr(hook_delivery, "MOST_WAITING", 3)
     monkeypatch.setattr("turnwired.engine.service.HOOK_SECONDS", 0.1)
     gate, called = threading.Event(), 0
 
@@ -129,8 +133,8 @@ async def test_a_hook_that_hangs_or_fails_holds_up_no_run_and_no_other_hook(monk
         raise SystemError("broken")
 
     good = Listening()
-    hooks = [Hook("hangs", on_event=hang), Hook("fails", on_event=fail), good.hook("good")]
-    async with served([answer("Yes.")], hooks=hooks) as s:
+    bad = [Hook("hangs", on_event=hang, patience=EAGER), Hook("fails", on_event=fail, patience=EAGER)]
+    async with served([answer("Yes.")], hooks=[*bad, good.hook("good")]) as s:
         s.provider.repeat_last = True
         for number in range(8):
             seen = await s.run(f"turn {number}")

@@ -18,7 +18,6 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.policy import (
     ApprovalPolicy,
     ArgumentValidation,
-    BudgetPolicy,
     EffectivePolicy,
     LimitMode,
     LoopPolicy,
@@ -161,8 +160,6 @@ def test_a_leaf_that_is_not_enforced_is_refused(leaf: Leaf, data: st.DataObject)
 @pytest.mark.parametrize(
     "policy",
     [
-        Policy(budget=BudgetPolicy(max_cost=Cost("USD", 1))),
-        Policy(budget=BudgetPolicy(max_total_tokens=LimitMode.UNBOUNDED)),
         Policy(approval=ApprovalPolicy(auto_approve=False)),
         Policy(timeout=TimeoutPolicy(wait=5.0)),
     ],
@@ -285,13 +282,18 @@ BOUND_OF = {
     "completion.custom_prompt": "completion_prompt",
     "completion.custom_hook": "completion_hook",
     "completion.allow_tools": "completion_tools",
+    "context.max_history_tokens": "max_history_tokens",
+    "context.overflow_mode": "history_overflow",
+    "context.attachment_wait": "attachment_wait",
 }
 
 
 @pytest.mark.requirement("POLICY-10")
 def test_every_enforced_leaf_has_a_bound_and_every_bound_a_leaf() -> None:
-    assert {leaf.path for leaf in LEAVES if leaf.enforced} == set(BOUND_OF)
-    assert {item.name for item in fields(Bounds)} == set(BOUND_OF.values())
+    budgets = {leaf.path for leaf in LEAVES if leaf.section == "budget"}
+    assert {leaf.path for leaf in LEAVES if leaf.enforced} == set(BOUND_OF) | budgets
+    waits = {"wait_timeout", "wait_expiry", "execution_mode"}
+    assert {item.name for item in fields(Bounds)} == {*BOUND_OF.values(), "budgets", *waits}
 
 
 @pytest.mark.requirement("POLICY-10")
@@ -308,6 +310,11 @@ def test_a_value_in_force_is_the_bound_and_an_open_mode_is_none(policy: Policy) 
             value = {name: None if isinstance(count, LimitMode) else count for name, count in entries.items()}
         expected = None if isinstance(value, LimitMode) or value == "" else value
         assert getattr(bounds, name) == expected
+    budgets = {budget.path: budget.limit for budget in bounds.budgets}
+    for leaf in (leaf for leaf in LEAVES if leaf.section == "budget"):
+        cap = getattr(effective.policy.budget, leaf.name)
+        number = cap.amount_nanos if isinstance(cap, Cost) else cap
+        assert budgets.get(leaf.path) == (None if isinstance(cap, LimitMode) else number)
 
 
 @pytest.mark.requirement("POLICY-10")

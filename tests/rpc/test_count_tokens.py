@@ -18,13 +18,14 @@ def ask(text: str = "Hello", **fields: object) -> turn_service_pb2.CountTokensRe
 async def test_a_turn_is_counted_with_its_history_and_nothing_runs() -> None:
     async with connected([answer("Hi")]) as c:
         before = await c.turns.CountTokens(ask(session_id="s"), timeout=SECONDS)
-        assert (before.input_tokens, before.exact, before.method) == (1, False, "one for each message")
+        assert (before.exact, before.method) == (False, "bytes / 4")
+        assert before.input_tokens > 0
         assert (before.model.provider, before.model.model) == ("scripted", "scripted-model")
         assert not before.HasField("context_tokens")
         assert c.world.provider.requests == []
         await c.run(prompt(session_id="s"))
         after = await c.turns.CountTokens(ask(session_id="s"), timeout=SECONDS)
-        assert after.input_tokens == 3
+        assert after.input_tokens > before.input_tokens
         assert len(c.world.provider.requests) == 1
         listed = await c.turns.ListRuns(turn_service_pb2.ListRunsRequest(), timeout=SECONDS)
         assert len(listed.runs) == 1

@@ -117,10 +117,8 @@ async def test_a_file_of_which_there_is_only_an_address_is_refused_with_what_is_
 
 
 UNSUPPORTED: list[tuple[str, Break]] = [
-    ("turn.attachments", lambda r: r.turn.attachments.add(attachment_id="a")),
     ("turn.on_busy", lambda r: setattr(r.turn, "on_busy", turn_service_pb2.ON_BUSY_QUEUE)),
     ("turn.tools.client_tools", lambda r: r.turn.tools.client_tools.add(name="x")),
-    ("turn.policy.budget.max_total_tokens", lambda r: setattr(r.turn.policy.budget.max_total_tokens, "value", 5)),
     ("turn.policy.approval.auto_approve", lambda r: setattr(r.turn.policy.approval, "auto_approve", True)),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Caller
 from turnwired.store.port import LogRow, NewRun, Settlement, Store, StoredMessage
 
@@ -49,9 +50,11 @@ def row(run_id: str, row_no: int, *, epoch: int = 1, events: int = 2, body: byte
     return LogRow(run_id, row_no, epoch, first, first + events - 1, body or f"row {row_no}".encode(), b"facts")
 
 
-def settlement(*messages: StoredMessage, time_ns: int = 9, hooks: tuple[str, ...] = ()) -> Settlement:
+def settlement(
+    *messages: StoredMessage, time_ns: int = 9, hooks: tuple[str, ...] = (), outcome: OutcomeKind = OutcomeKind.ANSWERED
+) -> Settlement:
     """An end."""
-    return Settlement(time_ns, b"summary", messages, hooks)
+    return Settlement(time_ns, b"summary", messages, hooks, outcome=outcome)
 
 
 async def make_run(store: Store, run_id: str, *, rows: int = 0, settle: bool = False) -> None:

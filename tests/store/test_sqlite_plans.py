@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import RunState
-from turnwired.store import session_statements, statements
+from turnwired.store import session_statements, spending_statements, statements
 from turnwired.store.migrate import migrate
 from turnwired.store.port import RunFilter
 from turnwired.store.sqlite import sql
 from turnwired.store.sqlite.sql import NamedSql, RowsSql
 
-TABLES = ["runs", "log_rows", "before", "probe", "messages", "sessions", "idempotency_keys", "run_labels"]
+TABLES = ["runs", "log_rows", "before", "probe", "messages", "sessions", "idempotency_keys", "run_labels", "spending"]
+
+ROWS = [*statements.ALL_ROWS, *session_statements.ALL_ROWS, *spending_statements.ALL_ROWS]
 
 
 @pytest.fixture
@@ -33,7 +36,11 @@ def _scans(database: sqlite3.Connection, text: str, parameters: object) -> list[
 
 
 @pytest.mark.requirement("STORE-19")
-@pytest.mark.parametrize("rows", [*statements.ALL_ROWS, *session_statements.ALL_ROWS], ids=lambda rows: rows.name)
+@pytest.mark.parametrize(
+    "rows",
+    ROWS,
+    ids=lambda rows: rows.name,
+)
 @pytest.mark.parametrize("count", [1, 5, 256])
 def test_statements_over_rows_look_up_each_by_key(
     database: sqlite3.Connection, rows: statements.Rows, count: int
@@ -53,7 +60,7 @@ def test_statements_over_rows_look_up_each_by_key(
         sql.FIRST_ROW_AFTER_EPOCH,
         sql.SESSION_EXISTS,
         sql.LOAD_MESSAGES,
-        *(NamedSql(statement) for statement in session_statements.BY_KEY),
+        *(NamedSql(statement) for statement in (*session_statements.BY_KEY, *spending_statements.BY_KEY)),
     ],
 )
 def test_reads_look_up_by_key(database: sqlite3.Connection, statement: NamedSql) -> None:
@@ -70,6 +77,8 @@ def test_reads_look_up_by_key(database: sqlite3.Connection, statement: NamedSql)
         (RunFilter("t", session_id="s"), "runs_by_session"),
         (RunFilter("t", states=(RunState.RUNNING, RunState.WAITING)), "runs_active"),
         (RunFilter("t", labels={"a": "b"}), "runs_by_time"),
+        (RunFilter("t", outcomes=(OutcomeKind.ERRORED, OutcomeKind.ABORTED)), "runs_not_answered"),
+        (RunFilter("t", outcomes=(OutcomeKind.ANSWERED,)), "runs_by_time"),
     ],
 )
 def test_lists_read_an_index_in_order_and_sort_nothing(

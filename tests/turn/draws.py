@@ -6,9 +6,10 @@ Hypothesis prefers what stands first, so the first choices are those that let a 
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from turn.machinekit import CANCELLED, failure
+from turn.machinekit import CANCELLED, RUN_ID, failure
 from turn.shadow import WELL_ENDED
 
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import (
     FinishReason,
@@ -24,9 +25,10 @@ from turnwired.domain.generation import (
     ToolCallOpened,
     UsageReported,
 )
-from turnwired.domain.message import ToolResultStatus
+from turnwired.domain.message import Blob, Message, Part, Role, ToolResultStatus
 from turnwired.domain.model import CheckedOutput, OutputProblem
-from turnwired.domain.policy import CompletionMode, ToolErrorMode
+from turnwired.domain.outcome import LimitTrip
+from turnwired.domain.policy import CompletionMode, HistoryOverflowMode, ToolErrorMode
 from turnwired.domain.usage import Usage
 from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed, Fact
 
@@ -77,9 +79,24 @@ STOPS: st.SearchStrategy[Fact] = st.sampled_from(
         DriverFailed(failure(Reason.INTERNAL)),
     ]
 )
+BUDGET = LimitTrip("budget.max_total_tokens", "100", "117", estimated=True)
+"""What a driver says of a budget that does not last."""
 PATIENCE = st.sampled_from([60, 20, 8, 0])
 """Facts before somebody stops the run, or the provider fails for good or breaks off."""
+FILES: st.SearchStrategy[tuple[str, ...]] = st.sampled_from([(), (), (), ("a",), ("a", "b")])
+"""Names of the files that a run waits for."""
 STRUCTURED = st.sampled_from([False, False, True])
+
+
+def file(name: str, state: AttachmentState = AttachmentState.PENDING) -> Attachment:
+    """A file of that name."""
+    return Attachment(name, f"{name}.pdf", "application/pdf", state)
+
+
+def brought(number: int) -> Message:
+    """The message in which a file comes, the nth of its run."""
+    part = Part(f"in_{number}", Blob("application/pdf", b"%PDF"))
+    return Message(Role.USER, (part,), f"msg_in_{number}", RUN_ID)
 
 
 def begins_with_a(text: str) -> CheckedOutput:
@@ -101,6 +118,7 @@ CONFIGURATIONS = st.fixed_dictionaries(
         "completion_mode": st.sampled_from(list(CompletionMode)),
         "completion_hook": st.sampled_from(["hook", None]),
         "answer_at_step_bound": st.booleans(),
+        "history_overflow": st.sampled_from([HistoryOverflowMode.TRUNCATE, HistoryOverflowMode.FAIL]),
         "completion_tools": st.sampled_from([False, False, True]),
     }
 )

@@ -13,7 +13,7 @@ from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Reasoning, Role, Text, ToolCall, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import CompletionMode, ToolErrorMode
+from turnwired.domain.policy import CompletionMode, HistoryOverflowMode, ToolErrorMode
 from turnwired.domain.trace import IterationTrace, ToolCallTrace
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold, trace_of
@@ -24,6 +24,8 @@ def expected_kinds(
 ) -> set[OutcomeKind | None]:
     """What the end of an answer may lead to; None: the run goes on."""
     calls = book.calls
+    if shadow.held and not calls and reason in WELL_ENDED and not book.correction and not book.synthesis:
+        return {None, OutcomeKind.MAX_STEPS} if reason is FinishReason.PAUSE else {None}
     if book.synthesis:
         return _after_pass(shadow, reason, book, said_text=said_text, refused=refused)
     abort = shadow.bounds.error_mode is ToolErrorMode.ABORT or shadow.bounds.repeated_call_threshold > 0
@@ -97,14 +99,18 @@ class AfterFailure(Enum):
 
     WAIT = auto()
     RENEW = auto()
+    SHORTEN = auto()
     END = auto()
 
 
 def expected_after_failure(shadow: Shadow, fault: Failure, jitter: float, left: int | None) -> AfterFailure:
     """What a failed attempt leads to when the run may go on for ``left`` nanoseconds still."""
     bounds, now = shadow.bounds, shadow.now
-    if now.output or now.attempt >= bounds.max_attempts or fault.reason is Reason.CONTEXT_OVERFLOW:
+    if now.output or now.attempt >= bounds.max_attempts:
         return AfterFailure.END
+    if fault.reason is Reason.CONTEXT_OVERFLOW:
+        may = bounds.history_overflow is HistoryOverflowMode.TRUNCATE and not now.shortened
+        return AfterFailure.SHORTEN if may else AfterFailure.END
     if fault.reason is Reason.PROVIDER_AUTH_FAILED:
         return AfterFailure.END if now.renewed else AfterFailure.RENEW
     asked = fault.retry_after or 0.0

@@ -22,6 +22,7 @@ from turnwired.domain.policy import (
     ArgumentValidation,
     CompletionMode,
     EffectivePolicy,
+    HistoryOverflowMode,
     Policy,
     ToolErrorMode,
     ToolExecutionMode,
@@ -80,6 +81,9 @@ def bounds_with(**changes: Any) -> Bounds:
         "completion_prompt": None,
         "completion_hook": None,
         "completion_tools": False,
+        "max_history_tokens": None,
+        "history_overflow": HistoryOverflowMode.FAIL,
+        "attachment_wait": 30.0,
     }
     return Bounds(**(values | changes))
 

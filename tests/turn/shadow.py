@@ -6,12 +6,17 @@ Written from the design notes, not from the machine: it keeps its own books and 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from turn.machinekit import assert_well_formed, text_of
 
+from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.event import (
+    AttachmentUpdated,
     Event,
+    HistoryTruncated,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -42,12 +47,13 @@ from turnwired.domain.message import (
 )
 from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice, OutcomeKind
-from turnwired.domain.policy import CompletionMode
+from turnwired.domain.policy import CompletionMode, HistoryOverflowMode
 from turnwired.domain.usage import Usage, sum_usage
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
+    AwaitAttachments,
     AwaitCaller,
     CallModel,
     Effect,
@@ -57,7 +63,7 @@ from turnwired.turn.effects import (
     Step,
     Wait,
 )
-from turnwired.turn.facts import CompletionDecided, Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
+from turnwired.turn.facts import BudgetReached, CompletionDecided, Fact, ModelEnded, ModelFailed, RetryDue, ToolFinished
 
 WELL_ENDED = {FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE}
 UNFINISHED = {FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED}
@@ -95,6 +101,8 @@ class IterationBook:
     attempt: int = 0
     rejected: bool = False
     renewed: int = 0
+    too_long: bool = False
+    shortened: int = 0
     output: bool = False
     finish: FinishReason | None = None
     calls: list[str] = field(default_factory=list[str])
@@ -112,7 +120,13 @@ def assert_attached(ids: list[str]) -> None:
 class Shadow:
     """Follows one run. ``take`` asserts; the rest is to be read."""
 
-    def __init__(self, bounds: Bounds, *, include_trace: bool, structured: bool = False) -> None:
+    def __init__(
+        self, bounds: Bounds, *, include_trace: bool, structured: bool = False, files: Sequence[str] = ()
+    ) -> None:
+        self.to_come = set(files)
+        self.ready: set[str] = set()
+        self.held: set[str] = set()
+        self.appended: list[str] = []
         self.bounds = bounds
         self.structured = structured
         self.include_trace = include_trace
@@ -136,6 +150,7 @@ class Shadow:
         self.notice_reasons: list[tuple[Reason, str]] = []
         self.unreported = False
         self.remaining_ns: int | None = None
+        self.cuts = 0
 
     # --- what is alive ----------------------------------------------------------------------------------------------
 
@@ -155,6 +170,27 @@ class Shadow:
     def counted_calls(self) -> int:
         """Calls of answers that ended well: those that the bound on tool calls is about."""
         return sum(len(book.calls) for book in self.iterations if book.finish in WELL_ENDED)
+
+    @property
+    def now_goes_on(self) -> bool:
+        """Whether the iteration goes on with a turn that the provider paused, or is tried again."""
+        before = self.iterations[-2] if len(self.iterations) > 1 else None
+        return self.now.attempt > 0 or (before is not None and before.finish is FinishReason.PAUSE)
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether the run waits for its files."""
+        return bool(self.log) and not self.iterations and self.finished is None
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether what the caller adds now is read by the model."""
+        if self.awaiting:
+            return True
+        if not self.iterations or self.hook is not None or self.now.correction or self.now.synthesis:
+            return False
+        stuck = self.now.finish in WELL_ENDED and self.counted_calls > self.bounds.max_tool_calls
+        return self.finished is None and not stuck and len(self.iterations) < self.bounds.max_steps
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
@@ -187,6 +223,8 @@ class Shadow:
     def _alive_beside(self, fact: Fact | None) -> Abandon | None:
         """The work in progress apart from that which the fact ends, as the Abandon that would stop it."""
         match fact:
+            case BudgetReached():
+                self.model = None
             case ModelEnded() | ModelFailed():
                 self.model = None
                 self.remaining_ns = fact.remaining_ns if isinstance(fact, ModelFailed) else None
@@ -212,6 +250,7 @@ class Shadow:
             case RunStarted():
                 pass
             case IterationStarted():
+                assert not self.to_come, "files are not waited for"
                 assert all(call.result is not None for call in self.calls.values()), "a call is still open"
                 assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
                 synthesis = event.kind is IterationKind.SYNTHESIS
@@ -239,8 +278,9 @@ class Shadow:
                 assert event.attempt == self.now.attempt
                 assert event.attempt < self.bounds.max_attempts, "too many attempts"
                 self.now.rejected = event.failure.reason is Reason.PROVIDER_AUTH_FAILED
-                if self.now.rejected:
-                    assert event.delay_ns == 0, "credentials are renewed at once"
+                self.now.too_long = event.failure.reason is Reason.CONTEXT_OVERFLOW
+                if self.now.rejected or self.now.too_long:
+                    assert event.delay_ns == 0, "credentials are renewed, and history is shortened, at once"
                 else:
                     assert event.delay_ns >= (event.failure.retry_after or 0) * 1e9
                 self.usages.append(event.usage)
@@ -311,8 +351,28 @@ class Shadow:
             self.reasoning_parts.add(event.part_id)
         self.parts.setdefault(event.part_id, []).append(event.text)
 
+    def _input_event(self, event: AttachmentUpdated | InputAppended) -> None:
+        match event:
+            case AttachmentUpdated(attachment):
+                name, state = attachment.attachment_id, attachment.state
+                assert name not in self.ready, "a file that was there changes"
+                assert (state is AttachmentState.FAILED) == (attachment.failure is not None)
+                if state is not AttachmentState.PENDING:
+                    self.to_come.discard(name)
+                if state is AttachmentState.READY:
+                    self.ready.add(name)
+            case InputAppended(messages):
+                for message in messages:
+                    self.held.add(message.message_id)
+                    self.appended.append(message.message_id)
+
     def _call_event(self, iteration: int, event: Event) -> None:
         match event:
+            case AttachmentUpdated() | InputAppended():
+                self._input_event(event)
+            case HistoryTruncated():
+                assert self.model == (iteration, self.now.attempt), "history is cut for a request that is not made"
+                self.cuts += 1
             case ToolCallStarted():
                 assert self.now.finish is None
                 assert event.call_id not in self.calls, "a call id twice"
@@ -412,6 +472,7 @@ class Shadow:
             assert event.structured_output_json == text_of(event.message).strip()
             assert event.structured_output_json.startswith("a"), "a value that does not match"
         if outcome.kind is OutcomeKind.ANSWERED:
+            assert not self.held, "ends without an answer to what the caller added"
             assert self.now.finish in WELL_ENDED, "success without a positive end"
             assert event.message is not None
             files = any(isinstance(part.content, Blob) for part in event.message.parts)
@@ -437,7 +498,13 @@ class Shadow:
                 assert effect.renew_credentials == self.now.rejected, "renews for nothing, or asks with rejected ones"
                 self.now.renewed += effect.renew_credentials
                 assert self.now.renewed <= 1, "renews again what was rejected again"
-                self.now.rejected = False
+                assert effect.shorten == self.now.too_long, "shortens what fits, or sends again what is too long"
+                self.now.shortened += effect.shorten
+                assert self.now.shortened <= 1, "shortens twice in an iteration"
+                assert not effect.shorten or self.bounds.history_overflow is HistoryOverflowMode.TRUNCATE
+                self.now.rejected = self.now.too_long = False
+                self.held -= {message.message_id for message in effect.append}
+                assert not self.held or self.now_goes_on, "the model does not see what the caller added"
                 self.sent.extend(effect.append)
                 assert_well_formed(tuple(self.sent))
                 assert effect.iteration == 1 or self.sent, "the next request says nothing new"
@@ -458,6 +525,7 @@ class Shadow:
             case Wait():
                 assert effect.attempt == self.now.attempt + 1
                 assert not self.now.rejected, "waits with rejected credentials"
+                assert not self.now.too_long, "waits with what is too long"
                 if self.remaining_ns is not None:
                     assert effect.delay_ns < self.remaining_ns, "begins a wait that outlasts the run"
                 self.waiting = (effect.iteration, effect.attempt)
@@ -479,6 +547,9 @@ class Shadow:
                 assert arguments == self.calls[call_id].arguments
             case Abandon():
                 pass
+            case AwaitAttachments():
+                assert self.awaiting, "waits for files while the run goes on"
+                assert self.to_come, "waits for nothing"
             case Settle():
                 self._settle(effect)
 
@@ -487,6 +558,8 @@ class Shadow:
         assert effect.finished == self.finished
         assert effect.messages[: len(self.sent)] == tuple(self.sent), "the session forgets what was sent"
         assert_well_formed(effect.messages)
+        added = [message.message_id for message in effect.messages if message.message_id in self.appended]
+        assert added == self.appended, "the session forgets what the caller added, or turns it round"
         for message in effect.messages:
             assert_attached([part.part_id for part in message.parts])
             for part in message.parts:

@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from turn.draws import (
+    BUDGET,
     CONFIGURATIONS,
     FAULTS,
+    FILES,
     FINISH,
     INDEX,
     ITEMS,
@@ -30,6 +32,8 @@ from turn.draws import (
     TEXT,
     TOOL,
     begins_with_a,
+    brought,
+    file,
 )
 from turn.expectations import (
     AfterFailure,
@@ -42,7 +46,8 @@ from turn.expectations import (
 from turn.machinekit import bounds_with, failure, ref, setup_with
 from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
-from turnwired.domain.event import IterationFinished, ToolCallFinished
+from turnwired.domain.attachment import AttachmentState
+from turnwired.domain.event import HistoryTruncated, IterationFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
     FinishReason,
@@ -58,15 +63,19 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import ToolErrorMode
+from turnwired.domain.policy import HistoryOverflowMode, ToolErrorMode
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.turn.facts import (
+    AttachmentArrived,
+    AttachmentsOverdue,
     Begin,
+    BudgetReached,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
     Fact,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -81,30 +90,34 @@ from turnwired.turn.facts import (
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import TraceFold
 
+Names = tuple[str, ...]
+
 
 class TurnRules(RuleBasedStateMachine):
     """Plays everything that a turn machine talks to, one run after another."""
 
-    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
-    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
-        self.new_run(bounds, trace, patience, structured)
+    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, files=FILES)
+    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, files: Names) -> None:
+        self.new_run(bounds, trace, patience, structured, files)
 
     @precondition(lambda self: self.shadow.settled is not None)
-    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED)
-    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
-        self.new_run(bounds, trace, patience, structured)
+    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, files=FILES)
+    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, files: Names) -> None:
+        self.new_run(bounds, trace, patience, structured, files)
         self.begun = True
         self.tell(Begin())
 
-    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool) -> None:
+    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool, files: Names) -> None:
         bounds = bounds_with(**changes)
         check = begins_with_a if structured else None
-        self.machine = TurnMachine(setup_with(bounds, include_trace=trace, check_output=check))
-        self.shadow = Shadow(bounds, include_trace=trace, structured=structured)
+        setup = setup_with(bounds, include_trace=trace, check_output=check, attachments=tuple(map(file, files)))
+        self.machine = TurnMachine(setup)
+        self.shadow = Shadow(bounds, include_trace=trace, structured=structured, files=files)
+        self.brought = 0
         self.patience = patience
         self.begun = False
         self.unreported = False
-        self.said_text = self.refused = self.called = self.reported = False
+        self.said_text = self.refused = self.called = self.reported = self.capped = False
         self.stops: list[FinishReason] = []
         self.fold = TraceFold()
         self.ignored = 0
@@ -140,11 +153,40 @@ class TurnRules(RuleBasedStateMachine):
         return self.begun and self.shadow.model is not None and self.shadow.settled is None
 
     @precondition(lambda self: self.model_is_called)
-    @rule()
-    def the_request_is_made(self) -> None:
+    @rule(capped=st.sampled_from([False, False, True]))
+    def the_request_is_made(self, capped: bool) -> None:
         assert self.shadow.model is not None
-        self.called = True
-        self.tell(ModelCalled(*self.shadow.model, 7))
+        self.called, self.capped = True, capped
+        self.tell(ModelCalled(*self.shadow.model, 7, BUDGET if capped else None))
+
+    @precondition(lambda self: self.model_is_called and self.patience <= 10)
+    @rule()
+    def no_budget_covers_more(self) -> None:
+        assert self.shadow.model is not None
+        known, quiet = len(self.shadow.log), not (self.called or self.reported or self.shadow.now.output)
+        self.tell(BudgetReached(*self.shadow.model, BUDGET, 5))
+        assert self.shadow.finished is not None, "a run goes on that no budget covers"
+        fresh = [logged.event for logged in self.shadow.log[known:]]
+        (closed,) = [event for event in fresh if isinstance(event, IterationFinished)]
+        assert closed.finish_reason is (FinishReason.ABORTED if self.called else FinishReason.ERROR)
+        assert closed.duration_ns == 5
+        assert (closed.usage == Usage()) or not quiet, "a call that was not made is charged"
+        results = {event.result.status for event in fresh if isinstance(event, ToolCallFinished)}
+        assert results <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
+
+    def over_budget(self, last: Fact) -> bool:
+        """Whether the end is that of a budget: reached while streaming, or as the output limit that it had set."""
+        words = [word for word in self.stops if word is not FinishReason.OTHER] or self.stops
+        limited = words[:1] == [FinishReason.OUTPUT_LIMIT] and isinstance(last, ModelEnded)
+        return isinstance(last, BudgetReached) or (self.capped and limited)
+
+    @precondition(lambda self: self.model_is_called)
+    @rule()
+    def history_is_cut(self) -> None:
+        assert self.shadow.model is not None
+        cuts = self.shadow.cuts
+        self.tell(HistoryCut(*self.shadow.model, HistoryTruncated(2, 1, 20, 10)))
+        assert self.shadow.cuts == cuts + 1, "a cut is not told"
 
     @property
     def may_be_tried_again(self) -> bool:
@@ -229,12 +271,14 @@ class TurnRules(RuleBasedStateMachine):
             assert set(statuses) <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
         kind = self.shadow.finished.outcome.kind if self.shadow.finished is not None else None
         expected = expected_kinds(self.shadow, reason, book, said_text=self.said_text, refused=self.refused)
+        if self.capped and reason is FinishReason.OUTPUT_LIMIT:
+            expected = {OutcomeKind.BUDGET_EXCEEDED}
         assert kind in expected, f"{kind} after {reason}"
         self.forget_attempt()
 
     def forget_attempt(self) -> None:
         self.stops = []
-        self.said_text = self.refused = self.called = self.reported = False
+        self.said_text = self.refused = self.called = self.reported = self.capped = False
 
     @precondition(lambda self: self.model_is_called and (self.may_be_tried_again or self.patience <= 0))
     @rule(fault=FAULTS, jitter=st.sampled_from([0.0, 0.5, 0.999]), left=REMAINING)
@@ -250,13 +294,21 @@ class TurnRules(RuleBasedStateMachine):
         self.it_fails(failure(Reason.PROVIDER_AUTH_FAILED), 0.5, None)
         assert self.model_is_called, "no attempt with renewed credentials"
 
+    @precondition(lambda self: self.model_is_called and self.may_be_tried_again and not self.shadow.now.shortened)
+    @precondition(lambda self: self.shadow.bounds.history_overflow is HistoryOverflowMode.TRUNCATE)
+    @rule()
+    def provider_finds_it_too_long(self) -> None:
+        self.it_fails(failure(Reason.CONTEXT_OVERFLOW), 0.5, None)
+        assert self.model_is_called, "no shorter attempt"
+
     def it_fails(self, fault: Failure, jitter: float, left: int | None) -> None:
         assert self.shadow.model is not None
-        renewed = self.shadow.now.renewed
+        renewed, shortened = self.shadow.now.renewed, self.shadow.now.shortened
         expected = expected_after_failure(self.shadow, fault, jitter, left)
         self.tell(ModelFailed(*self.shadow.model, fault, jitter, remaining_ns=left))
         self.forget_attempt()
         assert (self.shadow.now.renewed > renewed) == (expected is AfterFailure.RENEW), "renewed when it should not"
+        assert (self.shadow.now.shortened > shortened) == (expected is AfterFailure.SHORTEN), "cut when it should not"
         assert (self.shadow.waiting is not None) == (expected is AfterFailure.WAIT), "waits when it should not"
         if expected is AfterFailure.END:
             assert self.shadow.finished is not None
@@ -361,6 +413,23 @@ class TurnRules(RuleBasedStateMachine):
         self.tell(ToolProgress(data.draw(st.sampled_from(self.shadow.executing)), 0.5))
         assert len(self.shadow.log) == known + 1
 
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.begun and self.shadow.settled is None)
+    @rule(name=st.sampled_from(["a", "b", "c"]))
+    def a_file_comes(self, name: str) -> None:
+        assert self.machine.takes_input == self.shadow.takes_input, "promises to read what it does not, or the reverse"
+        takes = self.shadow.takes_input and name not in self.shadow.ready
+        self.brought += 1
+        self.tell(AttachmentArrived(file(name, AttachmentState.READY), brought(self.brought)), means_something=takes)
+        assert (name in self.shadow.ready) or not takes, "a file that was taken is not told of"
+
+    @precondition(lambda self: self.begun and self.shadow.awaiting)
+    @rule()
+    def the_wait_for_files_is_over(self) -> None:
+        self.tell(AttachmentsOverdue(30.0))
+        assert not self.shadow.awaiting, "still waits for files"
+
     # --- callers, clocks, faults ------------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.begun)
@@ -384,15 +453,18 @@ class TurnRules(RuleBasedStateMachine):
         near = st.sampled_from([-1, 0, 0, 1])
         pairs = st.builds(lambda i, a: (iteration + i, attempt + a), near, near)
         pair = data.draw(pairs.filter(lambda pair: pair not in live))
+        overdue: list[Fact] = [] if shadow.awaiting else [AttachmentsOverdue(1.0)]
         call_id = data.draw(st.sampled_from(["call_of_nobody", *shadow.calls]))
         stray: list[Fact] = [
             ModelProduced(*pair, (TextChunk(0, "stray"),)),
             ModelEnded(*pair),
             ModelCalled(*pair, 9),
+            HistoryCut(*pair, HistoryTruncated(1, 0, 2, 1)),
             ModelFailed(*pair, failure(retryable=True)),
             RetryDue(*pair),
             CompletionDecided(iteration + (1 if shadow.hook is not None else 0), "stray"),
         ]
+        stray += overdue
         if self.begun:
             stray += [Begin(), PreparationFailed(failure())]
         if call_id not in shadow.executing:
@@ -419,7 +491,9 @@ class TurnRules(RuleBasedStateMachine):
             case DriverFailed() | PreparationFailed():
                 assert outcome.kind is OutcomeKind.ERRORED
             case _:
-                assert outcome.kind not in {OutcomeKind.ABORTED, OutcomeKind.BUDGET_EXCEEDED}
+                assert outcome.kind is not OutcomeKind.ABORTED
+                assert (outcome.kind is OutcomeKind.BUDGET_EXCEEDED) == self.over_budget(last)
+                assert outcome.limit_trip == BUDGET or outcome.kind is not OutcomeKind.BUDGET_EXCEEDED
         if outcome.kind is OutcomeKind.MAX_STEPS:
             assert outcome.limit_trip is not None
             steps = outcome.limit_trip.policy_path == "loop.max_steps"
@@ -457,5 +531,6 @@ def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> N
 
 
 @pytest.mark.requirement("TURN-27", "TURN-3", "TURN-6", "TURN-21", "RECOVERY-1", "RECOVERY-3")
+@pytest.mark.timeout(240)
 def test_the_invariants_hold_after_every_fact_of_every_interleaving() -> None:
     check(int(os.environ.get("TURNWIRE_EXAMPLES", "100")))

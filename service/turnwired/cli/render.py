@@ -11,7 +11,9 @@ from rich.status import Status
 from rich.text import Text
 
 from turnwired.domain.event import (
+    AttachmentUpdated,
     Event,
+    HistoryTruncated,
     IterationRetryScheduled,
     PartFinished,
     ReasoningDelta,
@@ -71,10 +73,20 @@ class RunView:
                 self._finished(event.result, event.duration_ns)
             case IterationRetryScheduled():
                 self._warn(f"retry in {event.delay_ns / 1e9:.1f} s: {event.failure.message}")
-            case Notice():
-                self._warn(f"notice: {event.message}")
             case RunFinished():
                 self._ended(event)
+            case _:
+                self._told(event)
+
+    def _told(self, event: Event) -> None:
+        """What does not end the run but should be seen."""
+        match event:
+            case Notice():
+                self._warn(f"notice: {event.message}")
+            case HistoryTruncated():
+                self._warn(f"history: {event.dropped_message_count} messages are left out, it is too long")
+            case AttachmentUpdated() if event.attachment.failure is not None:
+                self._warn(f"attachment: {event.attachment.failure.message}")
             case _:
                 pass
 

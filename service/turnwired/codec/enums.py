@@ -21,6 +21,7 @@ from turnwire.v1 import (
     usage_pb2,
 )
 from turnwired.domain.approval import ApprovalDecision, ApprovalKind, ApprovalState
+from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.errors import CodecError
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
@@ -64,6 +65,7 @@ class EnumTable(Generic[DomainEnum, WireNumber]):
 APPROVAL_DECISION = EnumTable(ApprovalDecision, approval_pb2.ApprovalDecision.items(), "APPROVAL_DECISION_")
 APPROVAL_KIND = EnumTable(ApprovalKind, approval_pb2.ApprovalKind.items(), "APPROVAL_KIND_")
 APPROVAL_STATE = EnumTable(ApprovalState, approval_pb2.ApprovalState.items(), "APPROVAL_STATE_")
+ATTACHMENT_STATE = EnumTable(AttachmentState, message_pb2.AttachmentState.items(), "ATTACHMENT_STATE_")
 COLLISION_RESOLUTION = EnumTable(CollisionResolution, tool_pb2.CollisionResolution.items(), "COLLISION_RESOLUTION_")
 FAILURE_PHASE = EnumTable(FailurePhase, outcome_pb2.FailurePhase.items(), "FAILURE_PHASE_")
 FINISH_REASON = EnumTable(FinishReason, trace_pb2.FinishReason.items(), "FINISH_REASON_")

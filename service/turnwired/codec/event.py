@@ -19,6 +19,7 @@ from turnwired.codec.approval import (
     waiting_from_pb,
     waiting_to_pb,
 )
+from turnwired.codec.attachment import attachment_from_pb, attachment_to_pb
 from turnwired.codec.enums import FINISH_REASON, ITERATION_KIND
 from turnwired.codec.frame import events_of, record_header
 from turnwired.codec.message import (
@@ -232,6 +233,19 @@ def _input_appended(event: domain.InputAppended, out: event_pb2.RunEvent) -> Non
     appended_to_pb(event, out.input_appended)
 
 
+def _attachment_updated(event: domain.AttachmentUpdated, out: event_pb2.RunEvent) -> None:
+    attachment_to_pb(event.attachment, out.attachment_updated.attachment)
+
+
+def _history_truncated(event: domain.HistoryTruncated, out: event_pb2.RunEvent) -> None:
+    truncated = out.history_truncated
+    truncated.SetInParent()
+    truncated.dropped_message_count = event.dropped_message_count
+    truncated.dropped_tool_group_count = event.dropped_tool_group_count
+    truncated.tokens_before = event.tokens_before
+    truncated.tokens_after = event.tokens_after
+
+
 def _notice(event: Notice, out: event_pb2.RunEvent) -> None:
     notice_to_pb(event, out.notice)
 
@@ -273,6 +287,8 @@ _ENCODERS: Final[Mapping[type, Callable[[Any, event_pb2.RunEvent], None]]] = {
     domain.RunWaiting: _run_waiting,
     domain.RunResumed: _run_resumed,
     domain.InputAppended: _input_appended,
+    domain.AttachmentUpdated: _attachment_updated,
+    domain.HistoryTruncated: _history_truncated,
     Notice: _notice,
     domain.RunFinished: _run_finished,
 }
@@ -368,6 +384,16 @@ def _run_finished_from(message: event_pb2.RunEvent) -> domain.RunFinished:
     )
 
 
+def _history_truncated_from(message: event_pb2.RunEvent) -> domain.HistoryTruncated:
+    truncated = message.history_truncated
+    return domain.HistoryTruncated(
+        truncated.dropped_message_count,
+        truncated.dropped_tool_group_count,
+        truncated.tokens_before,
+        truncated.tokens_after,
+    )
+
+
 _DECODERS: Final[Mapping[str, Callable[[event_pb2.RunEvent], Event]]] = {
     "text_delta": lambda m: domain.TextDelta(m.text_delta.part_id, m.text_delta.text),
     "reasoning_delta": lambda m: domain.ReasoningDelta(m.reasoning_delta.part_id, m.reasoning_delta.text),
@@ -391,6 +417,8 @@ _DECODERS: Final[Mapping[str, Callable[[event_pb2.RunEvent], Event]]] = {
     "run_waiting": lambda m: waiting_from_pb(m.run_waiting),
     "run_resumed": lambda _: domain.RunResumed(),
     "input_appended": lambda m: appended_from_pb(m.input_appended),
+    "attachment_updated": lambda m: domain.AttachmentUpdated(attachment_from_pb(m.attachment_updated.attachment)),
+    "history_truncated": _history_truncated_from,
     "notice": lambda m: notice_from_pb(m.notice),
     "run_finished": _run_finished_from,
 }

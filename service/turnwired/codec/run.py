@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from turnwire.v1 import turn_service_pb2
 from turnwired.codec.approval import waiting_from_pb, waiting_to_pb
+from turnwired.codec.attachment import attachment_from_pb, attachment_to_pb
 from turnwired.codec.enums import ON_DISCONNECT, RUN_STATE
 from turnwired.codec.message import message_from_pb, message_to_pb, messages_from_pb
 from turnwired.codec.model import model_from_pb, model_to_pb, output_format_from_pb, output_format_to_pb
@@ -147,6 +148,8 @@ def turn_to_pb(value: TurnSpec, out: turn_service_pb2.TurnSpec) -> None:
         out.session_id = value.session_id
     for message in value.input:
         message_to_pb(message, out.input.add())
+    for attachment in value.attachments:
+        attachment_to_pb(attachment, out.attachments.add())
     policy_to_pb(value.policy, out.policy)
     tool_selection_to_pb(value.tools, out.tools)
     if value.model is not None:
@@ -162,12 +165,14 @@ def turn_to_pb(value: TurnSpec, out: turn_service_pb2.TurnSpec) -> None:
 def turn_from_pb(message: turn_service_pb2.TurnSpec, caller: Caller) -> TurnSpec:
     """What the domain has a place for.
 
-    The rest (attachments, on_busy, policy leaves named by ``unenforced_paths``) is for
-    the caller of this function to refuse. CodecErrors carry paths below the turn.
+    Of attachments those that have a state, as stored ones do; those of a caller bring bytes, and are for the caller of
+    this function to read. The rest (on_busy, policy leaves named by ``unenforced_paths``) it is to refuse. CodecErrors
+    carry paths below the turn.
     """
     return TurnSpec(
         caller=caller,
         input=messages_from_pb(message.input, "input"),
+        attachments=tuple(attachment_from_pb(each) for each in message.attachments if each.state),
         request_id=message.request_id,
         agent_id=message.agent_id,
         session_id=message.session_id if message.HasField("session_id") else None,

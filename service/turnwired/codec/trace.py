@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from turnwired.codec.approval import approval_from_pb, approval_to_pb
+from turnwired.codec.attachment import attachment_from_pb, attachment_to_pb
 from turnwired.codec.enums import FINISH_REASON, ITERATION_KIND, TOOL_RESULT_STATUS
 from turnwired.codec.message import (
     message_from_pb,
@@ -32,10 +33,20 @@ from turnwired.codec.values import (
     usage_to_pb,
 )
 from turnwired.domain.approval import Approval
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.errors import CodecError
 from turnwired.domain.message import Message
 from turnwired.domain.outcome import Notice
-from turnwired.domain.trace import AttemptTrace, Entry, IterationTrace, RunTrace, ToolCallTrace, TraceEntry, WaitTrace
+from turnwired.domain.trace import (
+    AttemptTrace,
+    Entry,
+    HistoryChangeTrace,
+    IterationTrace,
+    RunTrace,
+    ToolCallTrace,
+    TraceEntry,
+    WaitTrace,
+)
 
 if TYPE_CHECKING:
     from turnwire.v1 import trace_pb2
@@ -79,8 +90,12 @@ def _entry_to_pb(value: TraceEntry, out: trace_pb2.TraceEntry) -> None:
             out.wait.SetInParent()
             out.wait.approval_ids.extend(approval_ids)
             out.wait.call_ids.extend(call_ids)
+        case HistoryChangeTrace() as change:
+            _change_to_pb(change, out.history_change)
         case Notice() as notice:
             notice_to_pb(notice, out.notice)
+        case Attachment() as attachment:
+            attachment_to_pb(attachment, out.attachment)
 
 
 def _entry_from_pb(message: trace_pb2.TraceEntry) -> TraceEntry:
@@ -98,14 +113,32 @@ def _entry_from_pb(message: trace_pb2.TraceEntry) -> TraceEntry:
             entry = WaitTrace(tuple(message.wait.approval_ids), tuple(message.wait.call_ids))
         case "notice":
             entry = notice_from_pb(message.notice)
-        case other:
-            raise CodecError(f"{other or 'its kind'} is not known to this version")
+        case "history_change":
+            entry = _change_from_pb(message.history_change)
+        case "attachment":
+            entry = attachment_from_pb(message.attachment)
+        case None:
+            raise CodecError("its kind is not known to this version")
     return TraceEntry(
         message.first_sequence,
         message.last_sequence,
         time_from_pb(message.start_time),
         entry,
         time_from_pb(message.end_time),
+    )
+
+
+def _change_to_pb(value: HistoryChangeTrace, out: trace_pb2.HistoryChangeTrace) -> None:
+    out.SetInParent()
+    out.dropped_message_count = value.dropped_message_count
+    out.dropped_tool_group_count = value.dropped_tool_group_count
+    out.tokens_before = value.tokens_before
+    out.tokens_after = value.tokens_after
+
+
+def _change_from_pb(message: trace_pb2.HistoryChangeTrace) -> HistoryChangeTrace:
+    return HistoryChangeTrace(
+        message.dropped_message_count, message.dropped_tool_group_count, message.tokens_before, message.tokens_after
     )
 
 

@@ -4,11 +4,11 @@
 ``rate_card_of`` give it in the words of the domain. docs/configuration.md lists every key.
 """
 
+from turnwired.config.address import ListenAddress
 from turnwired.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
 from turnwired.config.model import (
     AgentConfig,
     Config,
-    ListenAddress,
     PriceConfig,
     ProviderConfig,
     ServerConfig,

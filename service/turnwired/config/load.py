@@ -233,7 +233,7 @@ def _line(errors: Sequence[ErrorDetails], name: str, variables: Mapping[_Path, s
 def _sentence(error: ErrorDetails, path: _Path) -> str:
     match error["type"]:
         case "extra_forbidden" if path[-1].lower().replace("-", "_") in SECRET_KEYS:
-            return NO_SECRETS
+            return NO_SECRETS.replace("api_key_", "token_") if path[0] == "hooks" else NO_SECRETS
         case "extra_forbidden":
             return f"unknown key{_suggestion(path)}"
         case "missing":

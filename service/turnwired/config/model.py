@@ -5,10 +5,8 @@ Policy sections are read through the table of leaves, so that a new leaf needs n
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Literal, cast, get_args
 
@@ -25,6 +23,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from turnwired.config.address import ListenAddress, parse_listen
+from turnwired.config.hooks import HooksConfig
+from turnwired.config.words import Id, Variable
 from turnwired.domain.model import GenerationOptions, Thinking, ThinkingMode
 from turnwired.domain.policy import Policy
 from turnwired.policy.leaves import policy_of
@@ -45,24 +46,12 @@ NO_SECRETS = (
     " variable, or api_key_file to the path of a file that holds it"
 )
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_LISTEN = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^:\s\[\]]+)):(?P<port>\d{1,5})")
 
 
 def located(path: str, description: str) -> PydanticCustomError:
     """An error at a path below the value that is being validated."""
     return PydanticCustomError(LOCATED, "{path}: {description}", {"path": path, "description": description})
-
-
-def _check_id(value: str) -> str:
-    if not _ID.fullmatch(value):
-        raise ValueError("an id is 1 to 64 letters, digits, '_', '.' or '-', beginning with a letter or digit")
-    return value
-
-
-Id = Annotated[str, AfterValidator(_check_id)]
 
 
 def _policy_reader(check: Callable[[Policy], list[PolicyViolation]]) -> Callable[[object], Policy]:
@@ -88,35 +77,6 @@ class _Section(BaseModel):
     """What all sections share."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
-    """Where the server listens: ``host`` and ``port``, or a Unix socket at ``unix_path``. Port 0 takes a free one."""
-
-    host: str = ""
-    port: int = 0
-    unix_path: str = ""
-
-    @property
-    def is_local(self) -> bool:
-        """True when nobody outside this machine can connect."""
-        if self.unix_path or self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-
-def parse_listen(text: str) -> ListenAddress:
-    """Read ``host:port``, ``[v6]:port`` or ``unix:path``. Raises ValueError."""
-    if text.startswith("unix:") and len(text) > len("unix:"):
-        return ListenAddress(unix_path=text.removeprefix("unix:"))
-    match = _LISTEN.fullmatch(text)
-    if match is None or int(match["port"]) > 65535:
-        raise ValueError('takes "host:port", "[v6 address]:port" or "unix:path"')
-    return ListenAddress(match["v6"] or match["host"], int(match["port"]))
 
 
 class ServerConfig(_Section):
@@ -208,7 +168,7 @@ class ProviderConfig(_Section):
 
     profile: Id | None = None
     base_url: str | None = None
-    api_key_env: str | None = None
+    api_key_env: Variable | None = None
     api_key_file: str | None = None
     models: tuple[str, ...] = ()
     tool_calling: Literal["native", "json_schema"] | None = None
@@ -222,13 +182,6 @@ class ProviderConfig(_Section):
             raise ValueError("takes a URL such as https://api.example.com/v1")
         if value is not None and "@" in value.split("/")[2]:
             raise ValueError("a URL must hold no user or password; use api_key_env or api_key_file")
-        return value
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _check_variable(cls, value: str | None) -> str | None:
-        if value is not None and not _VARIABLE.fullmatch(value):
-            raise ValueError("takes the name of an environment variable, not the key itself")
         return value
 
     @property
@@ -343,15 +296,6 @@ class CompletionConfig(_Section):
     """
 
     hooks: Mapping[Id, Annotated[str, AfterValidator(_check_attribute)]] = Field(default_factory=dict[str, str])
-
-
-class HooksConfig(_Section):
-    """What is told of events and ends of runs: what is named here (``module`` or ``module:attribute``), and what
-    installed packages offer under ``turnwired.hooks``.
-    """
-
-    python: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
-    entry_points: bool = True
 
 
 class Config(_Section):

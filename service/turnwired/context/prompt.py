@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from turnwired.context.history import History, Piece
 from turnwired.domain.message import Message
 from turnwired.domain.tool import Tool
 
@@ -38,46 +39,43 @@ class Prompt:
         self.offered = tuple(tools)
         self.tools = encoder.encode_tools(tools) if tools else b""
         self.system = encoder.encode_system(instructions, tools)
-        self._pieces: list[bytes] = []
+        self.history = History()
 
     def extend(self, messages: Iterable[Message]) -> None:
-        """Encode messages and put them at the end."""
-        self.extend_encoded(self._encoder.encode_message(message) for message in messages)
-
-    def extend_encoded(self, pieces: Iterable[bytes]) -> None:
-        """Put pieces that this provider encoded before at the end. Empty pieces are left out."""
-        self._pieces.extend(piece for piece in pieces if piece)
+        """Encode messages of this run and put them at the end."""
+        self.history.add([Piece(self._encoder.encode_message(message), message.role) for message in messages])
 
     def messages(self) -> Sequence[bytes]:
-        """The pieces so far, without the system blocks."""
-        return tuple(self._pieces)
+        """What is sent of the messages so far, without the system blocks."""
+        return self.history.sent()
 
 
 class EncodedMessages:
     """A bounded cache of encoded session messages, so that a long conversation is not encoded again each turn.
 
-    Keys are (provider, run id or session, message id); the least recently used bytes go first.
+    Keys are (provider, run id or session, message id); the least recently used bytes go first. With them their tokens
+    are kept, so that these are not counted again either.
     """
 
     def __init__(self, max_bytes: int = 64 << 20) -> None:
         self._max = max_bytes
         self._size = 0
-        self._items: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+        self._items: OrderedDict[tuple[str, str, str], Piece] = OrderedDict()
 
-    def get(self, key: tuple[str, str, str]) -> bytes | None:
-        """The bytes, if they are still kept."""
+    def get(self, key: tuple[str, str, str]) -> Piece | None:
+        """The piece, if it is still kept."""
         piece = self._items.get(key)
         if piece is not None:
             self._items.move_to_end(key)
         return piece
 
-    def put(self, key: tuple[str, str, str], piece: bytes) -> None:
-        """Keep the bytes while there is room."""
+    def put(self, key: tuple[str, str, str], piece: Piece) -> None:
+        """Keep the piece while there is room."""
         old = self._items.pop(key, None)
         if old is not None:
-            self._size -= len(old)
+            self._size -= len(old.data)
         self._items[key] = piece
-        self._size += len(piece)
+        self._size += len(piece.data)
         while self._size > self._max and self._items:
             _, dropped = self._items.popitem(last=False)
-            self._size -= len(dropped)
+            self._size -= len(dropped.data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from turnwired.domain.approval import Approval, ApprovalDecision
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Part, ToolCall, ToolResult
@@ -151,6 +152,13 @@ class ToolCallFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class AttachmentUpdated:
+    """An attachment of the turn is there, is awaited, or will not come in time."""
+
+    attachment: Attachment
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalRequested:
     """A person must decide. The run goes on with what it can do without."""
 
@@ -196,6 +204,19 @@ class InputAppended:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryTruncated:
+    """The oldest groups of the conversation are left out from here on: messages, and groups with tool calls of them.
+
+    Tokens are estimates of the conversation as it would have been sent, and as it is.
+    """
+
+    dropped_message_count: int
+    dropped_tool_group_count: int
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelUsage:
     """Usage and cost of one model."""
 
@@ -238,6 +259,8 @@ Event = (
     | RunWaiting
     | RunResumed
     | InputAppended
+    | AttachmentUpdated
+    | HistoryTruncated
     | Notice
     | RunFinished
 )

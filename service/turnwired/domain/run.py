@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import RunWaiting
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection, OutputFormat, TraceContext
@@ -63,6 +64,8 @@ class TurnSpec:
     parent_run_id: str | None = None
     on_disconnect: OnDisconnect | None = None
     caller_timeout: float | None = None
+    attachments: tuple[Attachment, ...] = ()
+    """Files of the input, as they stood when the turn came; those that were there are in it as bytes."""
     digest: bytes = b""  # of the request's content: tells a repeated request_id from a reused one
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from turnwired.domain.approval import Approval
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Part, ToolCall, ToolResult, ToolResultStatus
@@ -62,6 +63,16 @@ class ToolCallTrace:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryChangeTrace:
+    """History was cut: messages and groups with tool calls left out, tokens before and after."""
+
+    dropped_message_count: int
+    dropped_tool_group_count: int
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class WaitTrace:
     """A time in which the run waited for its caller: for these approvals and calls."""
 
@@ -69,8 +80,9 @@ class WaitTrace:
     call_ids: tuple[str, ...] = ()
 
 
-Entry = IterationTrace | ToolCallTrace | Message | Approval | WaitTrace | Notice
-"""A step: of Message, input that was appended; of Approval, a question with its answer."""
+Entry = IterationTrace | ToolCallTrace | Message | Approval | WaitTrace | HistoryChangeTrace | Attachment | Notice
+"""A step: of Message, input that was appended; of Approval, a question with its answer; of Attachment, as it was last
+seen."""
 
 
 @dataclass(frozen=True, slots=True)

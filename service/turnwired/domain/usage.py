@@ -16,6 +16,10 @@ class UsageSource(StrEnum):
     MIXED = "MIXED"
 
 
+INEXACT = frozenset({UsageSource.ESTIMATED, UsageSource.MIXED})
+"""Sources of counts that are no exact ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens used. ``input_tokens`` includes cache reads and writes, ``output_tokens`` includes reasoning."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeVar
@@ -20,32 +20,48 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.completion import CompletionRequest
-from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
-from turnwired.domain.event import IterationStarted, LoggedEvent, RunFinished, TextDelta, ToolCallExecuting
+from turnwired.domain.errors import Conflict, FieldViolation, InvalidRequest, ProviderError, StoreError
+from turnwired.domain.event import (
+    IterationFinished,
+    IterationRetryScheduled,
+    IterationStarted,
+    LoggedEvent,
+    RunFinished,
+    TextDelta,
+    ToolCallExecuting,
+)
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.generation import ResponseIdentified
-from turnwired.domain.outcome import OutcomeKind
+from turnwired.domain.generation import ModelItem, ResponseIdentified
+from turnwired.domain.message import Blob, Message
+from turnwired.domain.outcome import LimitTrip, OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice, ToolSource
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
 from turnwired.engine.agent_tools import child_run_id
+from turnwired.engine.attaching import arrival
+from turnwired.engine.budgets import Line
 from turnwired.engine.completion import ask_hook
+from turnwired.engine.fitting import fit
 from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import without_tools
+from turnwired.engine.spending import BudgetedCall, admit
 from turnwired.engine.stored import stored_messages
+from turnwired.engine.totals import spending_of
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
+    AwaitAttachments,
     AwaitCaller,
     CallModel,
     Effect,
@@ -57,10 +73,13 @@ from turnwired.turn.effects import (
     Wait,
 )
 from turnwired.turn.facts import (
+    AttachmentsOverdue,
     Begin,
+    BudgetReached,
     DeadlineReached,
     DriverFailed,
     Fact,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -77,10 +96,13 @@ from turnwired.turn.trace import bounded, bounded_beside, trace_of
 
 logger = logging.getLogger(__name__)
 
-E = TypeVar("E", CallModel, AskHook, RunTool, Wait)
+Answer = AsyncGenerator[Sequence[ModelItem], None]
+E = TypeVar("E", CallModel, AskHook, RunTool, Wait, AwaitAttachments)
 
 MODEL = "model"
 """Key of the model call's, retry wait's or hook's task; tool calls have their call ids."""
+ATTACHMENTS = "attachments"
+"""Key of the wait for attachments. It may outlast what it waits for, and ends with the run."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
@@ -129,6 +151,8 @@ class Execution:
             if self._deadline is not None:
                 self._deadline.cancel()
             self._tasks = None
+            if self._prepared.purse is not None:
+                self._prepared.purse.close()
 
     def trace(self) -> RunTrace:
         """What the run did so far, as far as readers may know of it."""
@@ -151,6 +175,16 @@ class Execution:
         if (patience := self._prepared.spec.caller_timeout) is not None:
             ends.append(self._run.create_time_ns + patience * 1e9 - now_ns())
         return int(min(ends)) if ends else None
+
+    @property
+    def budget_lines(self) -> tuple[Line, ...]:
+        """The budgets that bind this run, and so each of its children."""
+        return () if self._prepared.purse is None else self._prepared.purse.lines
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """The session of this run and of those above it."""
+        return self._prepared.sessions
 
     @property
     def run_state(self) -> Run:
@@ -219,6 +253,9 @@ class Execution:
                     event = replace(event, child_run_id=child_run_id(self._run.run_id, event.call_id))
                 span_id = telemetry.tool_started(event.call_id, tool.routed_name if tool is not None else "")
                 event = replace(event, span_id=span_id) if span_id else event
+            case IterationFinished() | IterationRetryScheduled():
+                if self._prepared.purse is not None:
+                    self._prepared.purse.charge(event.usage, event.cost)
             case RunFinished():
                 if event.message is not None:
                     event = replace(event, message=replace(event.message, create_time_ns=time_ns))
@@ -257,6 +294,8 @@ class Execution:
                 raise NotImplementedError("no run waits for its caller yet")
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
+            case AwaitAttachments():
+                self._spawn(ATTACHMENTS, self._await_attachments, effect)
             case Abandon():
                 pass  # done before the events of its step
             case Settle():
@@ -310,10 +349,13 @@ class Execution:
         first: int | None = None
         reads = said = 0
         failure: Failure | None = None
+        budgeted: BudgetedCall | None = None
         try:
-            provider, request = self._request(effect)
-            self.feed(ModelCalled(iteration, attempt, estimated_tokens(request_size(request))))
-            async with aclosing(provider.generate(request)) as batches:
+            called = await self._called(effect)
+            if isinstance(called, LimitTrip):
+                return self.feed(BudgetReached(iteration, attempt, called))
+            answer, budgeted = called
+            async with aclosing(answer) as batches:
                 async for items in batches:
                     reads += 1
                     if first is None and items:
@@ -335,12 +377,27 @@ class Execution:
         telemetry.output_chunks(iteration, reads)
         took = time.monotonic_ns() - started
         jitter, remaining = self._wiring.random(), self._remaining_ns()
+        if budgeted is not None and budgeted.trip is not None:
+            return self.feed(BudgetReached(iteration, attempt, budgeted.trip, took, first))
         if failure is None:
-            self.feed(ModelEnded(iteration, attempt, took, first, jitter, remaining))
-        else:
-            self.feed(ModelFailed(iteration, attempt, failure, jitter, took, first, remaining))
+            return self.feed(ModelEnded(iteration, attempt, took, first, jitter, remaining))
+        return self.feed(ModelFailed(iteration, attempt, failure, jitter, took, first, remaining))
 
-    def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
+    async def _called(self, effect: CallModel) -> tuple[Answer, BudgetedCall | None] | LimitTrip:
+        """The answer of a call that is made, or the budget that it does not fit."""
+        provider, request = await self._request(effect)
+        if self._prepared.purse is None:
+            tokens = estimated_tokens(request_size(request))
+            self.feed(ModelCalled(effect.iteration, effect.attempt, tokens))
+            return provider.generate(request), None
+        admitted = await admit(self._prepared.purse, provider, request)
+        if isinstance(admitted, LimitTrip):
+            return admitted
+        request, budgeted = admitted
+        self.feed(ModelCalled(effect.iteration, effect.attempt, budgeted.input_tokens, budgeted.cap))
+        return budgeted.guard(provider.generate(request)), budgeted
+
+    async def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
         prepared = self._prepared
         assert prepared.provider is not None, "a prepared run has a provider"
         assert prepared.prompt is not None, "a prepared run has a prompt"
@@ -349,7 +406,6 @@ class Execution:
         request = replace(
             prepared.request,
             system=prompt.system,
-            messages=prompt.messages(),
             tools=prompt.tools,
             offered=prompt.offered,
             max_output_tokens=effect.max_output_tokens,
@@ -359,6 +415,11 @@ class Execution:
         if effect.iteration > 1:
             # A forced choice holds for the first iteration only: later it would never let the model answer.
             request = replace(request, tool_choice=ToolChoice())
+        change = await fit(prompt.history, prepared.provider, request, prepared.bounds, shorten=effect.shorten)
+        if change is not None:
+            self.feed(HistoryCut(effect.iteration, effect.attempt, change))
+            await self._log.flushed(self._log.last)
+        request = replace(request, messages=prompt.messages())
         return prepared.provider, request if effect.offer_tools else without_tools(prepared.provider, request)
 
     async def _ask_hook(self, effect: AskHook) -> None:
@@ -411,16 +472,42 @@ class Execution:
         await anyio.sleep(effect.delay_ns / 1e9)
         self.feed(RetryDue(effect.iteration, effect.attempt))
 
+    async def _await_attachments(self, effect: AwaitAttachments) -> None:
+        await anyio.sleep(effect.limit)
+        self.feed(AttachmentsOverdue(effect.limit))
+
+    async def attachment_arrived(self, attachment: Attachment, content: Blob, path: str) -> Message:
+        """Take a file for the next iteration, durably. Raises InvalidRequest, Conflict RUN_SETTLED or StoreError."""
+        assert self._prepared.provider is not None, "a prepared run has a provider"
+        run_id = self._run.run_id
+        fact = arrival(attachment, content, self._prepared.provider, run_id, now_ns(), path)
+        known = self._machine.attachments.get(attachment.attachment_id)
+        if known is not None and known.state is AttachmentState.READY:
+            raise InvalidRequest([FieldViolation(f"{path}.attachment_id", "is there already")])
+        if not self._machine.takes_input:
+            raise Conflict(Reason.RUN_SETTLED, "The run makes no further model call; send a new turn.")
+        self.feed(fact)
+        await self._log.flushed(self._log.last)
+        return fact.message
+
     def _settle(self, effect: Settle) -> None:
         assert self._settled is not None, "RunFinished comes before the settlement"
         settled_ns = self._settled.settle_time_ns
         run = replace(self._settled, last_sequence=self._log.last, epoch=self._log.epoch)
+        purse, tenant = self._prepared.purse, self._prepared.spec.caller.tenant
+        if purse is None:
+            spent = spending_of(tenant, self.sessions, run.create_time_ns, run.usage, run.cost)
+        else:
+            spent = purse.spending(run.usage, run.cost)
+            purse.settling()
         self._log.settle(
             Settlement(
                 settled_ns,
                 encode_run(run),
                 stored_messages(self._run.session_id, effect.messages, settled_ns),
                 tuple(hook.name for hook in self._wiring.hooks),
+                spent,
+                effect.finished.outcome.kind,
             )
         )
 

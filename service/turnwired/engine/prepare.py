@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from turnwired.codec.message import decode_message
+from turnwired.context.history import Piece
 from turnwired.context.prompt import EncodedMessages, Prompt
 from turnwired.domain.errors import (
     Conflict,
     FieldViolation,
     InvalidRequest,
+    ProviderError,
     StoreError,
     ToolError,
     TurnwireError,
@@ -30,9 +33,12 @@ from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.agent_tools import AgentToolset, ChildRuns
 from turnwired.engine.agents import AgentBook
+from turnwired.engine.budgets import BUDGETS_ESTIMATED, BudgetBook, Line, Purse, Spender
 from turnwired.engine.completion import require_completion
+from turnwired.engine.fitting import fit
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
+from turnwired.engine.pricing import Pricing, require_measurable
 from turnwired.engine.request import base_request, output_check, require_supported, selected
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
@@ -61,7 +67,7 @@ class Resolved:
     provider: ModelProvider
     policy: EffectivePolicy
     tools: ToolSelection
-    input: tuple[bytes, ...]
+    input: tuple[Piece, ...]
     """The input as the provider takes it. Encoded before the run exists: what cannot be sent must not enter a session,
     where every later turn would meet it again."""
     request: ModelRequest
@@ -76,6 +82,7 @@ class Preparer:
         self._wiring = wiring
         self._children = children
         self.agents = AgentBook(wiring.agents, wiring.store, wiring.config.default_agent)
+        self.budgets = BudgetBook(wiring.store)
         self._encoded = EncodedMessages()
         self._plain_policies: dict[tuple[str, int, ModelLimits], EffectivePolicy] = {}
         self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
@@ -151,6 +158,15 @@ class Preparer:
         require_supported(provider, request, spec, agent)
         return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check)
 
+    def is_bounded(self, resolved: Resolved) -> bool:
+        """Whether the policy of the run sets any budget."""
+        return bool(self._bounds(resolved.policy).budgets)
+
+    async def require_measurable(self, resolved: Resolved, inherited: Sequence[Line]) -> None:
+        """Raises InvalidRequest (LIMIT_NOT_MEASURABLE) for a budget that the model's price cannot be held against."""
+        budgets = [*self._bounds(resolved.policy).budgets, *(line.budget for line in inherited)]
+        require_measurable(budgets, await self._wiring.price_of(resolved.model), "turn.policy")
+
     async def view(self, agent: Agent, tools: ToolSelection, caller: Caller, depth: int = 0) -> ToolView:
         """The tools that a run of the agent with this selection sees. ``depth``: how many runs stand above it."""
         return await self._wiring.registry.view(tools, caller, self._own_sources(agent, depth))
@@ -170,8 +186,13 @@ class Preparer:
         input_: Sequence[Message],
         parent_headers: Mapping[str, str],
         depth: int = 0,
+        inherited: Sequence[Line] = (),
+        sessions: tuple[str, ...] = (),
     ) -> tuple[Prepared, TurnSetup]:
-        """Gather all that the run needs. ``depth``: how many runs stand above it. Raises only cancellation."""
+        """Gather all that the run needs. Raises only cancellation.
+
+        ``depth``: how many runs stand above it; ``inherited`` are their budgets. ``sessions``: its own and theirs.
+        """
         spec, agent = resolved.spec, resolved.agent
         view, prompt, failure = await self._gather(resolved, run.run_id, depth)
         info = resolved.provider.info
@@ -192,6 +213,13 @@ class Preparer:
         )
         run = replace(run, trace_context=telemetry.trace_context, model=resolved.model)
         bounds = self._bounds(resolved.policy)
+        price = await self._wiring.price_of(resolved.model)
+        purse: Purse | None = None
+        if failure is None and (bounds.budgets or inherited):
+            spender = Spender(run.run_id, spec.caller.tenant, spec.session_id, run.create_time_ns, sessions)
+            pricing = Pricing(price, bounds.iteration_timeout)
+            purse, failure = await self._purse(resolved, spender, bounds, pricing, inherited)
+        estimated = purse is not None and not info.reports_usage
         setup = TurnSetup(
             run_id=run.run_id,
             agent_id=agent.agent_id,
@@ -205,10 +233,11 @@ class Preparer:
             input_message_ids=tuple(message.message_id for message in input_),
             trace_context=telemetry.trace_context,
             include_trace=spec.include_trace,
-            notices=_notices(view),
-            price=await self._wiring.price_of(resolved.model),
+            notices=(*_notices(view), *((BUDGETS_ESTIMATED,) if estimated else ())),
+            price=price,
             check_output=resolved.check_output,
             polling_tools=self._wiring.config.polling_tools,
+            attachments=spec.attachments,
         )
         prepared = Prepared(
             spec=replace(spec, tools=resolved.tools),
@@ -220,8 +249,22 @@ class Preparer:
             request=resolved.request,
             telemetry=telemetry,
             failure=failure,
+            purse=purse,
+            sessions=sessions,
         )
         return prepared, setup
+
+    async def _purse(
+        self, resolved: Resolved, spender: Spender, bounds: Bounds, pricing: Pricing, inherited: Sequence[Line]
+    ) -> tuple[Purse | None, Failure | None]:
+        most = resolved.policy.policy.output.max_output_tokens
+        known = most if isinstance(most, int) else None
+        try:
+            return await self.budgets.open(spender, bounds.budgets, pricing, known, inherited), None
+        except StoreError as error:
+            logger.error("run %s: what was spent could not be read: %s", spender.run_id, error)  # noqa: TRY400 - the error says it all
+            words = "What was spent before could not be read. Try again; the server's log says what is wrong."
+            return None, replace(_failure(Reason.STORE_UNAVAILABLE, words), retryable=True)
 
     async def first_request(self, resolved: Resolved) -> ModelRequest:
         """The first model call that a run of this turn would make. Raises RequestError where none could be made."""
@@ -231,14 +274,16 @@ class Preparer:
             if failure.reason is Reason.STORE_UNAVAILABLE:
                 raise Unavailable(failure.reason, failure.message)
             raise Conflict(failure.reason, failure.message)
-        return replace(
+        request = replace(
             resolved.request,
             system=prompt.system,
-            messages=prompt.messages(),
             tools=prompt.tools,
             offered=prompt.offered,
             limits=CallLimits(total=COUNT_SECONDS),
         )
+        with suppress(ProviderError):  # the count says by how much it is too long
+            await fit(prompt.history, resolved.provider, request, self._bounds(resolved.policy))
+        return replace(request, messages=prompt.messages())
 
     async def _gather(
         self, resolved: Resolved, run_id: str, depth: int
@@ -257,7 +302,7 @@ class Preparer:
                 raise _no_tool("The run is to call a tool first, and has none.")
             prompt = Prompt(resolved.provider, resolved.agent.instructions, tools)
             await self._add_history(prompt, resolved, run_id)
-            prompt.extend_encoded(resolved.input)
+            prompt.history.ask(resolved.input)
         except InvalidRequest as error:
             return view, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
@@ -276,17 +321,18 @@ class Preparer:
         spec = resolved.spec
         if spec.session_id is None:
             return
-        pieces: list[bytes] = []
+        pieces: list[Piece] = []
         for stored in await self._wiring.store.load_messages(spec.caller.tenant, spec.session_id):
             if stored.run_id == run_id:
                 continue  # this run's input was stored with the claim of the session; it is added as input
             key = (resolved.model.provider, stored.run_id or "", stored.message_id)
             piece = self._encoded.get(key)
             if piece is None:
-                piece = resolved.provider.encode_message(decode_message(stored.body))
+                message = decode_message(stored.body)
+                piece = Piece(resolved.provider.encode_message(message), message.role)
                 self._encoded.put(key, piece)
             pieces.append(piece)
-        prompt.extend_encoded(pieces)
+        prompt.history.add(pieces)
 
 
 def _native(limits: ModelLimits) -> Layer:
@@ -309,11 +355,11 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
     )
 
 
-def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[bytes, ...]:
-    pieces: list[bytes] = []
+def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[Piece, ...]:
+    pieces: list[Piece] = []
     for index, message in enumerate(spec.input):
         try:
-            pieces.append(provider.encode_message(message))
+            pieces.append(Piece(provider.encode_message(message), message.role))
         except InvalidRequest as error:
             refusal = _refusal(provider, message) or error
             path = f"turn.input[{index}]"

@@ -19,6 +19,7 @@ from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.stored import stored_messages
+from turnwired.engine.totals import spending_of
 from turnwired.store.port import Settlement, Store, StoredRun
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold, bounded_beside
@@ -26,6 +27,8 @@ from turnwired.turn.trace import TraceFold, bounded_beside
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 4 << 20
+MOST_ABOVE = 100
+"""Runs above a run that are looked at; there are never as many."""
 RETRY_SECONDS = 1.0
 MOST_RETRY_SECONDS = 30.0
 
@@ -106,11 +109,26 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure, hooks
         epoch=stored.epoch,
     )
     messages = stored_messages(stored.session_id, closing.messages, now)
-    log.settle(Settlement(now, encode_run(run), messages, hooks))
+    sessions = await _sessions_of(store, stored)
+    spent = spending_of(stored.tenant, sessions, stored.create_time_ns, run.usage, run.cost)
+    log.settle(Settlement(now, encode_run(run), messages, hooks, spent, finished.outcome.kind))
     await log.write()
     if log.failure is not None:
         raise log.failure
     return run
+
+
+async def _sessions_of(store: Store, stored: StoredRun) -> list[str]:
+    """The session of a run and those of the runs above it, as far as they are still there."""
+    sessions: list[str] = []
+    run: StoredRun | None = stored
+    for _ in range(MOST_ABOVE):
+        if run is None:
+            break
+        if run.session_id is not None:
+            sessions.append(run.session_id)
+        run = await store.get_run(run.tenant, run.parent_run_id) if run.parent_run_id is not None else None
+    return sessions
 
 
 async def settle_broken(store: Store, run_id: str, failure: Failure, hooks: tuple[str, ...] = ()) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import anyio
@@ -16,6 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn, encode_turn
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.errors import (
     Conflict,
     Fenced,
@@ -28,15 +29,16 @@ from turnwired.domain.errors import (
 )
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.message import Message
+from turnwired.domain.message import Blob, Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Agent, Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
+from turnwired.engine.budgets import Line
 from turnwired.engine.execution import UNWIND_SECONDS, Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
-from turnwired.engine.hooks import Hooks
+from turnwired.engine.hook_delivery import Hooks
 from turnwired.engine.ids import new_message_ids, new_run_id
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
@@ -54,6 +56,8 @@ from turnwired.turn.trace import bounded, trace_of
 logger = logging.getLogger(__name__)
 
 
+PREPARING_SECONDS = 15.0
+"""How long a file waits for its run to be prepared."""
 HOOK_SECONDS = 5.0
 """How long the end of the process waits for hooks; what they have not taken they are told at the next start."""
 
@@ -127,6 +131,7 @@ class _Live:
     caller: Caller
     done: asyncio.Event
     depth: int = 0
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
     execution: Execution | None = None
     stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
 
@@ -139,6 +144,7 @@ class Engine:
         self._store = wiring.store
         self._preparer = Preparer(wiring, self)
         self.agents = self._preparer.agents
+        self.budgets = self._preparer.budgets
         self.sessions = Sessions(wiring.store, self)
         self.hooks = Hooks(wiring.hooks, wiring.store, self)
         self._hook_names = tuple(hook.name for hook in wiring.hooks)
@@ -182,18 +188,13 @@ class Engine:
 
         ``run_id``: of a run that an agent makes of a tool call; others get a new one.
         """
-        if self._stopping or self._tasks is None:
-            raise Unavailable(
-                Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0
-            )
-        if len(self._live) >= self._wiring.config.max_active_runs:
-            raise Unavailable(
-                Reason.OVERLOADED,
-                f"{len(self._live)} runs are active, which is the most this server takes; try again.",
-                1.0,
-            )
+        tasks = self._require_room()
         depth = await self._depth_of(spec)
         resolved = self._preparer.resolve(spec)
+        inherited = self._inherited(spec)
+        if inherited or self._preparer.is_bounded(resolved):
+            await self._preparer.require_measurable(resolved, inherited)
+            tasks = self._require_room()  # others may have come meanwhile
         run_id = run_id or new_run_id()
         now = now_ns()
         input_ = tuple(
@@ -218,8 +219,36 @@ class Engine:
         if spec.parent_run_id is not None:
             self._children.setdefault(spec.parent_run_id, set()).add(run_id)
         accepted: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
-        self._tasks.start_soon(self._own, live, resolved, input_, dict(parent_headers or {}), accepted)
+        tasks.start_soon(self._own, live, resolved, input_, dict(parent_headers or {}), accepted)
         return await accepted
+
+    def _require_room(self) -> anyio.abc.TaskGroup:
+        if self._stopping or self._tasks is None:
+            raise Unavailable(
+                Reason.SHUTTING_DOWN, "The server is stopping; send the turn to another one or later.", 1.0
+            )
+        if len(self._live) >= self._wiring.config.max_active_runs:
+            raise Unavailable(
+                Reason.OVERLOADED,
+                f"{len(self._live)} runs are active, which is the most this server takes; try again.",
+                1.0,
+            )
+        return self._tasks
+
+    def _inherited(self, spec: TurnSpec) -> Sequence[Line]:
+        """The budgets of the run that this one is a child of: what a child spends, its ancestors have spent."""
+        parent = self._parent(spec)
+        return () if parent is None else parent.budget_lines
+
+    def _sessions_of(self, spec: TurnSpec) -> tuple[str, ...]:
+        """The run's session and those of the runs above it: what it spends counts in the totals of all of them."""
+        parent = self._parent(spec)
+        own = () if spec.session_id is None else (spec.session_id,)
+        return own if parent is None else own + parent.sessions
+
+    def _parent(self, spec: TurnSpec) -> Execution | None:
+        parent = self._live.get(spec.parent_run_id) if spec.parent_run_id is not None else None
+        return parent.execution if parent is not None and parent.caller.tenant == spec.caller.tenant else None
 
     async def _own(
         self,
@@ -255,6 +284,7 @@ class Engine:
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
     def _forget(self, live: _Live) -> None:
+        live.begun.set()
         run_id, parent = live.run.run_id, live.run.parent_run_id
         live.done.set()
         self._live.pop(run_id, None)
@@ -322,8 +352,12 @@ class Engine:
     ) -> None:
         fault: Failure | None = None
         try:
-            prepared, setup = await self._preparer.prepare(resolved, live.run, input_, parent_headers, live.depth)
+            inherited, sessions = self._inherited(resolved.spec), self._sessions_of(resolved.spec)
+            prepared, setup = await self._preparer.prepare(
+                resolved, live.run, input_, parent_headers, live.depth, inherited, sessions
+            )
             live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
+            live.begun.set()
             if live.stopped is not None:
                 execution.feed(live.stopped)
             await execution.run()
@@ -430,6 +464,24 @@ class Engine:
         if live is not None and live.caller.tenant == caller.tenant:
             self._end(live, CancelRequested(failure))
         return await self.get_run(caller, run_id)
+
+    async def attachment_arrived(
+        self, caller: Caller, run_id: str, attachment: Attachment, content: Blob, path: str = "attachments[0]"
+    ) -> Message:
+        """Bring a file to a run: one that it awaits, or another. Gives the message in which the model will see it.
+
+        ``path`` leads to the attachment in the request. Durable when it returns. Raises NotFound, Conflict RUN_SETTLED
+        when there is no further model call, InvalidRequest for what is there already, too large or not for the wire,
+        and StoreError.
+        """
+        live = self._live.get(run_id)
+        if live is not None and live.caller.tenant == caller.tenant and live.execution is None:
+            with anyio.move_on_after(PREPARING_SECONDS):
+                await live.begun.wait()
+        if live is None or live.caller.tenant != caller.tenant or live.execution is None:
+            await self._stored(caller, run_id)
+            raise Conflict(Reason.RUN_SETTLED, "The run has ended, or ends; send a new turn.")
+        return await live.execution.attachment_arrived(attachment, content, path)
 
     def cancel_if_live(self, run_id: str, failure: Failure) -> None:
         """Ask a run to stop, if this process executes it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from turnwired.domain.policy import (
     ArgumentValidation,
@@ -11,13 +12,18 @@ from turnwired.domain.policy import (
     CountLimit,
     DurationLimit,
     EffectivePolicy,
+    HistoryOverflowMode,
     LimitMode,
     PolicyLayer,
     ToolErrorMode,
     ToolExecutionMode,
     WaitExpiryMode,
 )
+from turnwired.policy.budgets import Budget, budgets_of
 
+T = TypeVar("T")
+
+_HISTORY = "context.max_history_tokens"
 _OUTPUT = "output.max_output_tokens"
 
 
@@ -27,7 +33,8 @@ class Bounds:
 
     Made by ``bounds_of(effective_policy)``; the loop bounds are always numbers. ``max_output_tokens`` is what has to be
     told to the provider: a limit that the model has by itself is not. Servers would count it as output to come, against
-    the context, the credit or the rate limit. A wire that cannot do without a number takes the profile's.
+    the context, the credit or the rate limit. Nor is ``max_history_tokens`` the window of the model. A wire that cannot
+    do without a number takes the profile's.
     """
 
     max_steps: int
@@ -58,6 +65,10 @@ class Bounds:
     completion_prompt: str | None
     completion_hook: str | None
     completion_tools: bool
+    max_history_tokens: int | None
+    history_overflow: HistoryOverflowMode
+    attachment_wait: float | None
+    budgets: tuple[Budget, ...] = ()
 
 
 def bounds_of(effective: EffectivePolicy) -> Bounds:
@@ -65,8 +76,6 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
     policy = effective.policy
     if policy.tool.argument_validation is None or policy.tool.error_mode is None:
         raise ValueError("not an effective policy: tool settings are missing")
-    if policy.tool.execution_mode is None or policy.approval.wait_expiry is None:
-        raise ValueError("not an effective policy: settings of waiting are missing")
     completion = policy.completion
     if completion.mode is None:
         raise ValueError("not an effective policy: completion settings are missing")
@@ -96,19 +105,31 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
         thinking_idle_timeout=_open_seconds("timeout.thinking_idle", policy.timeout.thinking_idle),
         tool_call_timeout=_open_seconds("timeout.tool_call", policy.timeout.tool_call),
         wait_timeout=_open_seconds("timeout.wait", policy.timeout.wait),
-        wait_expiry=policy.approval.wait_expiry,
-        execution_mode=policy.tool.execution_mode,
+        wait_expiry=_set("approval.wait_expiry", policy.approval.wait_expiry),
+        execution_mode=_set("tool.execution_mode", policy.tool.execution_mode),
         completion_mode=completion.mode,
         reserved_output_tokens=_open_count("completion.reserved_output_tokens", completion.reserved_output_tokens),
         answer_at_step_bound=bool(completion.answer_at_step_bound),
         completion_prompt=completion.custom_prompt or None,
         completion_hook=completion.custom_hook or None,
         completion_tools=bool(completion.allow_tools),
+        max_history_tokens=None
+        if _is_native(effective, _HISTORY)
+        else _open_count(_HISTORY, policy.context.max_history_tokens),
+        history_overflow=policy.context.overflow_mode or HistoryOverflowMode.FAIL,
+        attachment_wait=_open_seconds("context.attachment_wait", policy.context.attachment_wait),
+        budgets=budgets_of(policy.budget),
     )
 
 
 def _is_native(effective: EffectivePolicy, path: str) -> bool:
     return any(item.path == path and item.layer is PolicyLayer.PROVIDER_NATIVE for item in effective.provenance)
+
+
+def _set(path: str, value: T | None) -> T:
+    if value is None:
+        raise ValueError(f"not an effective policy: {path} is missing")
+    return value
 
 
 def _count(path: str, limit: CountLimit | None) -> int:

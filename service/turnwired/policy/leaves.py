@@ -152,7 +152,6 @@ def _cost(path: str, meaning: str) -> Leaf:
         "money",
         _DU,
         maximum=INT64_MAX,
-        enforced=False,
         ceiling=True,
     )
 
@@ -218,14 +217,15 @@ LEAVES: tuple[Leaf, ...] = (
         (ToolExecutionMode.EXECUTE,),
         enforced=False,
     ),
-    _tokens("context.max_history_tokens", "History that the model sees.", LimitMode.PROVIDER_NATIVE, _DNU),
-    _duration("context.attachment_wait", "Wait for attachments.", 30.0, enforced=False),
+    _tokens(
+        "context.max_history_tokens", "History that the model sees.", LimitMode.PROVIDER_NATIVE, _DNU, enforced=True
+    ),
+    _duration("context.attachment_wait", "Wait for attachments, within the run's own time.", 30.0),
     _enum(
         "context.overflow_mode",
-        "What happens to history that does not fit.",
+        "What happens to history that does not fit; compact is not built yet.",
         HistoryOverflowMode.FAIL,
-        (HistoryOverflowMode.FAIL,),
-        enforced=False,
+        (HistoryOverflowMode.FAIL, HistoryOverflowMode.TRUNCATE),
     ),
     _tokens("output.max_output_tokens", "Output of one iteration.", LimitMode.PROVIDER_NATIVE, _DN, enforced=True),
     Leaf(
@@ -235,11 +235,13 @@ LEAVES: tuple[Leaf, ...] = (
         "",
         maximum=64,
     ),
-    _tokens("budget.max_total_tokens", "Tokens of the run.", LimitMode.UNBOUNDED, _DU),
+    _tokens("budget.max_total_tokens", "Tokens of the run.", LimitMode.UNBOUNDED, _DU, enforced=True),
     _cost("budget.max_cost", "Cost of the run."),
-    _tokens("budget.max_session_tokens", "Tokens of all runs of the session.", LimitMode.UNBOUNDED, _DU),
+    _tokens("budget.max_session_tokens", "Tokens of all runs of the session.", LimitMode.UNBOUNDED, _DU, enforced=True),
     _cost("budget.max_session_cost", "Cost of all runs of the session."),
-    _tokens("budget.max_tenant_day_tokens", "Tokens of the tenant on one UTC day.", LimitMode.UNBOUNDED, _DU),
+    _tokens(
+        "budget.max_tenant_day_tokens", "Tokens of the tenant on one UTC day.", LimitMode.UNBOUNDED, _DU, enforced=True
+    ),
     _cost("budget.max_tenant_day_cost", "Cost of the tenant on one UTC day."),
     _duration("timeout.run", "The run, without the time it waits for the caller.", 1800.0),
     _duration("timeout.iteration", "One model call.", 600.0),

@@ -21,8 +21,8 @@ from turnwired.providers.credentials import Authorization, Credentials, Outgoing
 from turnwired.providers.errors import CallContext, provider_failure
 from turnwired.providers.json_body import JsonBody
 from turnwired.providers.port import CallLimits, ModelLimits, ModelRequest, ProviderInfo, TokenCount
-from turnwired.providers.profiles import Profile, host_and_port
-from turnwired.providers.tokens import estimated, tokenized
+from turnwired.providers.profiles import Profile, UsageArrival, host_and_port
+from turnwired.providers.tokens import estimated, measured, tokenized
 from turnwired.providers.transport import Exchange, HttpTransport
 from turnwired.providers.wire import CountCall, WireCall, WireFormat
 
@@ -60,7 +60,15 @@ class HttpProvider:
         if host and profile.key_required and not self._credentials.ready():
             hint = self._no_key()
         return ProviderInfo(
-            profile.name, profile.wire, profile.telemetry_name, host, port, profile.models, not hint, hint
+            profile.name,
+            profile.wire,
+            profile.telemetry_name,
+            host,
+            port,
+            profile.models,
+            not hint,
+            hint,
+            profile.usage is not UsageArrival.NEVER,
         )
 
     def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
@@ -99,6 +107,10 @@ class HttpProvider:
         if self._profile.tokenizer:
             return await tokenized(request, self._profile.tokenizer)
         return estimated(request, why)
+
+    async def measure(self, model: str, pieces: Sequence[bytes]) -> Sequence[int]:  # noqa: ARG002 - the port's
+        """Tokens of each message, by the profile's tokenizer, else by its size."""
+        return await measured(pieces, self._profile.tokenizer)
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:
         """Call the model and yield the items of each read. Raises ProviderError."""

@@ -87,7 +87,7 @@ class ProviderInfo:
     """What GetServerInfo and telemetry say of a provider. Never holds a credential.
 
     ``telemetry_name`` is the value of ``gen_ai.provider.name`` (OpenTelemetry GenAI); ``configured`` is False when
-    calls cannot work, and ``hint`` then says what to do.
+    calls cannot work, and ``hint`` then says what to do. ``reports_usage`` is False where it is known never to.
     """
 
     name: str
@@ -98,6 +98,7 @@ class ProviderInfo:
     models: tuple[str, ...] = ()
     configured: bool = True
     hint: str = ""
+    reports_usage: bool = True
 
 
 class ModelProvider(Protocol):
@@ -144,6 +145,10 @@ class ModelProvider(Protocol):
 
         Bounded by ``request.limits``; a counter that fails is replaced by the next best.
         """
+        ...
+
+    async def measure(self, model: str, pieces: Sequence[bytes]) -> Sequence[int]:
+        """Tokens of each encoded message, by a tokenizer, else from its size. Asks nobody, and raises nothing."""
         ...
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:

@@ -55,6 +55,27 @@ def estimated(request: ModelRequest, why: str = "") -> TokenCount:
     )
 
 
+def measured_by_size(pieces: Sequence[bytes]) -> list[int]:
+    """A rough count of each encoded message."""
+    return [_tokens_of(piece) for piece in pieces]
+
+
+def _tokens_of(piece: bytes) -> int:
+    found = _files(piece) if len(piece) > _FILE_BYTES else []
+    return -(-(len(piece) - sum(found)) // BYTES_PER_TOKEN) + len(found) * _MEDIA_TOKENS
+
+
+async def measured(pieces: Sequence[bytes], encoding: str) -> Sequence[int]:
+    """A tokenizer's count of each encoded message, on a worker thread; by size where its package is not installed."""
+    if not encoding or importlib.util.find_spec(PACKAGE) is None:
+        return measured_by_size(pieces)
+
+    def count() -> list[int]:
+        return [_count_piece(piece, _encoding(encoding)) for piece in pieces]
+
+    return await anyio.to_thread.run_sync(count, abandon_on_cancel=True)
+
+
 def _files(piece: bytes) -> list[int]:
     """Bytes of each long base64 text of a message: a picture is not charged like a letter of that length.
 

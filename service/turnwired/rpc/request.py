@@ -21,13 +21,14 @@ from turnwired.codec.run import cursor_from_pb, turn_from_pb
 from turnwired.codec.values import tool_selection_from_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
-from turnwired.domain.message import AttachmentRef, Blob, Content, Message, Role, Text, ToolCall, ToolResult
+from turnwired.domain.message import Blob, Content, Message, Role, Text, ToolCall, ToolResult
 from turnwired.domain.model import ModelSelection, OutputFormat
 from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.policy.options import option_violations
 from turnwired.policy.validate import require_valid
+from turnwired.rpc.attachments import MEDIA_TYPE, put_in, read_attachments
 
 MAX_LABELS = 16
 MAX_LABEL_LENGTH = 256
@@ -38,7 +39,6 @@ MAX_MODEL_LENGTH = 256
 MAX_OPTIONS_DEPTH = 64
 MAX_SCHEMA_BYTES = 256 << 10
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{0,64}\Z")
-_MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}(;.{0,127})?\Z")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -91,6 +91,7 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
         problems.add(f"turn.{path}" if path else "turn", error.problem)
         problems.raise_if_any()
         raise AssertionError("a problem was added") from error
+    spec = _with_attachments(spec, turn, problems)
     _check_ids(turn, problems)
     check_labels(spec.labels, "turn.labels", problems)
     _check_input(spec, problems)
@@ -101,6 +102,12 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
     # Only a request id asks for it, and of a long history it costs a millisecond.
     digest = digest_of(turn) if turn.request_id else b""
     return replace(spec, on_disconnect=on_disconnect, digest=digest)
+
+
+def _with_attachments(spec: TurnSpec, turn: turn_service_pb2.TurnSpec, problems: Problems) -> TurnSpec:
+    given = read_attachments(turn.attachments, "turn.attachments", problems)
+    input_ = put_in(spec.input, given, problems)
+    return spec if input_ is spec.input else replace(spec, input=input_, attachments=tuple(g.attachment for g in given))
 
 
 def _check_size(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
@@ -128,8 +135,6 @@ def digest_of(turn: turn_service_pb2.TurnSpec) -> bytes:
 
 
 def _refuse_what_is_not_built(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
-    if turn.attachments:
-        problems.refuse("turn.attachments", "are")
     if turn.on_busy not in turn_service_pb2.OnBusy.values():
         problems.add("turn.on_busy", f"has the unknown value {turn.on_busy}")
     elif turn.on_busy not in (turn_service_pb2.ON_BUSY_UNSPECIFIED, turn_service_pb2.ON_BUSY_REJECT):
@@ -246,8 +251,6 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
             problems.add(f"{path}.parts", "must not be empty")
         elif message.role is Role.USER and all(_is_blank(part.content) for part in message.parts):
             problems.add(f"{path}.parts", "must say something: all of its text is blank")
-        if any(isinstance(part.content, AttachmentRef) for part in message.parts):
-            problems.refuse(f"{path}.parts", "attachments are")
         _check_blobs(message, path, problems)
         open_calls = _check_pairs(message, path, open_calls, problems)
     if open_calls:
@@ -259,7 +262,7 @@ def _check_blobs(message: Message, path: str, problems: Problems) -> None:
     for index, part in enumerate(message.parts):
         if isinstance(part.content, Blob):
             where = f"{path}.parts[{index}].blob"
-            if not _MEDIA_TYPE.match(part.content.media_type):
+            if not MEDIA_TYPE.match(part.content.media_type):
                 problems.add(f"{where}.media_type", "must be an IANA media type such as image/png")
             if not part.content.data:
                 of_uri = "; the server fetches nothing from uri" if part.content.uri else ""

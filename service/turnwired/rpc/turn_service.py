@@ -9,7 +9,7 @@ from typing import cast
 import grpc
 
 from turnwire.v1 import policy_pb2, turn_service_pb2
-from turnwired.codec.enums import RUN_STATE
+from turnwired.codec.enums import OUTCOME_KIND, RUN_STATE
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import message_to_pb
 from turnwired.codec.model import model_to_pb
@@ -122,14 +122,12 @@ class TurnService:
         self, request: turn_service_pb2.ListRunsRequest, context: Context
     ) -> turn_service_pb2.ListRunsResponse:
         """Runs, newest first."""
-        problems = read.Problems()
-        if request.outcome_kinds:
-            problems.refuse("outcome_kinds", "filtering by outcome is")
-        problems.raise_if_any()
         try:
-            states = tuple(RUN_STATE.from_wire(state, "states") for state in request.states)
+            states = tuple(RUN_STATE.from_wire(state, "states") for state in dict.fromkeys(request.states))
+            kinds = dict.fromkeys(request.outcome_kinds)  # named twice is named once: a statement has bounded parts
+            outcomes = tuple(OUTCOME_KIND.from_wire(kind, "outcome_kinds") for kind in kinds)
         except CodecError as error:
-            raise InvalidRequest([FieldViolation("states", error.problem)]) from error
+            raise InvalidRequest([FieldViolation(error.path, error.problem)]) from error
         query = RunFilter(
             tenant=ANYBODY.tenant,
             session_id=request.session_id if request.HasField("session_id") else None,
@@ -137,6 +135,7 @@ class TurnService:
             states=states,
             parent_run_id=request.parent_run_id if request.HasField("parent_run_id") else None,
             labels=dict(request.labels),
+            outcomes=outcomes,
         )
         runs, token = await self._engine.list_runs(
             query, read.page_size(request.page_size, 50, 500), request.page_token

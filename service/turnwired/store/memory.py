@@ -7,7 +7,7 @@ beyond a number, so that a server which runs for long does not grow.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from turnwired.domain.errors import StoreError, StoreUnavailable
@@ -19,12 +19,14 @@ from turnwired.store.port import (
     RunFilter,
     SessionFilter,
     Settlement,
+    SpendingScope,
     StoredAgent,
     StoredMessage,
     StoredRun,
     StoredSession,
 )
 from turnwired.store.rules import (
+    MOST_SPENT,
     LogState,
     check_row,
     decode_page_token,
@@ -85,6 +87,7 @@ class MemoryStore:
         self._sessions: dict[tuple[str, str], _Session] = {}
         self._agents: dict[tuple[str, str], dict[int, StoredAgent]] = {}
         self._deliveries: dict[str, dict[str, str]] = {}
+        self._spent: dict[tuple[str, SpendingScope, str], dict[str, int]] = {}
         self._open = False
 
     async def start(self) -> None:
@@ -157,12 +160,16 @@ class MemoryStore:
             state=RunState.SETTLED,
             settle_time_ns=settlement.settle_time_ns,
             summary=settlement.summary,
+            outcome=settlement.outcome,
         )
         if stored.session_id is not None:
             session = self._sessions[stored.tenant, stored.session_id]
             session.active_run_id = None
             session.update_time_ns = settlement.settle_time_ns
             session.messages.extend(settlement.messages)
+        for spent in settlement.spent:
+            total = self._spent.setdefault((spent.tenant, spent.scope, spent.name), {})
+            total[spent.unit] = min(MOST_SPENT, total.get(spent.unit, 0) + spent.amount)
         self._settled[stored.run_id] = None
         for hook in settlement.hooks:
             self._deliveries.setdefault(hook, {})[stored.run_id] = stored.tenant
@@ -289,12 +296,18 @@ class MemoryStore:
         if session.active_run_id is not None:
             raise session_busy(session_id, session.active_run_id)
         del self._sessions[tenant, session_id]
+        self._spent.pop((tenant, SpendingScope.SESSION, session_id), None)
         for run_id in session.run_ids:
             run = self._runs.pop(run_id, None)
             self._settled.pop(run_id, None)
             self._forget_deliveries(run_id)
             if run is not None and run.key is not None:
                 del self._keys[run.key]
+
+    async def spent(self, tenant: str, scope: SpendingScope, name: str) -> Mapping[str, int]:
+        """See the port."""
+        self._check_open()
+        return dict(self._spent.get((tenant, scope, name), {}))
 
     async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
         """See the port."""
@@ -370,6 +383,7 @@ def _matches(run: StoredRun, query: RunFilter) -> bool:
         and query.session_id in (None, run.session_id)
         and query.agent_id in (None, run.agent_id)
         and (not query.states or run.state in query.states)
+        and (not query.outcomes or run.outcome in query.outcomes)
         and query.parent_run_id in (None, run.parent_run_id)
         and query.labels.items() <= run.labels.items()
     )

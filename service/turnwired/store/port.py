@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Caller, RunState
 
 
@@ -43,6 +45,7 @@ class StoredRun:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     spec: bytes = b""
     summary: bytes = b""
+    outcome: OutcomeKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +77,41 @@ class RunCreated:
     existing: bool
 
 
+class SpendingScope(StrEnum):
+    """What a stored total of spending is of: a session, or a tenant's UTC day."""
+
+    SESSION = "SESSION"
+    DAY = "DAY"
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a run adds to a total. ``name``: session id, or day as ``2026-11-30``.
+
+    ``unit``: ``tokens``, or a currency whose billionths ``amount`` counts; from 1 to 2**63-1.
+    """
+
+    tenant: str
+    scope: SpendingScope
+    name: str
+    unit: str
+    amount: int
+
+
 @dataclass(frozen=True, slots=True)
 class Settlement:
     """Projection of the row that holds RunFinished: the run settles and its session gets these messages.
 
-    ``hooks``: names of those that are to be told, each kept with the run until ``delivered``.
+    ``hooks``: names of those that are to be told, each kept with the run until ``delivered``. ``spent`` is added to its
+    totals, once, however often the row is handed in. ``outcome``: how the run ended, to list it by.
     """
 
     settle_time_ns: int
     summary: bytes
     messages: tuple[StoredMessage, ...] = ()
     hooks: tuple[str, ...] = ()
+    spent: tuple[Spending, ...] = ()
+    outcome: OutcomeKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +140,7 @@ class RunFilter:
     states: tuple[RunState, ...] = ()
     parent_run_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    outcomes: tuple[OutcomeKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +249,16 @@ class Store(Protocol):
         ...
 
     async def delete_session(self, tenant: str, session_id: str) -> None:
-        """Delete a session with its messages, runs, logs and idempotency keys; nothing when it is not there.
+        """Delete a session with its messages, runs, logs, idempotency keys and totals; nothing when it is not there.
+
+        What it spent stays in the totals of its tenant.
 
         Raises Conflict SESSION_BUSY (metadata ``active_run_id``) while a run of it is active.
         """
+        ...
+
+    async def spent(self, tenant: str, scope: SpendingScope, name: str) -> Mapping[str, int]:
+        """What settled runs have added to a total, by unit; at most 2**63-1, also if it was more."""
         ...
 
     async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from turnwired.domain.errors import Conflict, Fenced, FieldViolation, InvalidRequest, StoreError
 from turnwired.domain.failure import Reason
-from turnwired.store.port import LogRow
+from turnwired.store.port import LogRow, Settlement
+
+MOST_SPENT = 2**63 - 1
+"""Where a total of spending stays, rather than turn into a number that no database holds exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +113,13 @@ def decode_page_token(token: str, method: str = "ListRuns") -> tuple[int, str]:
     except (ValueError, binascii.Error) as error:
         violation = FieldViolation("page_token", f"is not a token that {method} gave out")
         raise InvalidRequest([violation], Reason.PAGE_TOKEN_INVALID) from error
+
+
+def sums_of(settlements: Iterable[Settlement]) -> list[tuple[str, str, str, str, int]]:
+    """What settlements add, one row for each total: a statement over rows changes each row of a table once."""
+    sums: dict[tuple[str, str, str, str], int] = {}
+    for settlement in settlements:
+        for spent in settlement.spent:
+            key = spent.tenant, spent.scope.value, spent.name, spent.unit
+            sums[key] = min(MOST_SPENT, sums.get(key, 0) + spent.amount)
+    return [(*key, amount) for key, amount in sums.items()]

@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0002"
+REVISION = "0005"
 """Newest alembic revision. A test checks it against the migrations."""
 
 metadata = MetaData()
@@ -41,10 +41,12 @@ runs = Table(
     Column("labels", Text, nullable=False),  # a JSON object, to read; run_labels is there to search
     Column("spec", LargeBinary, nullable=False),
     Column("summary", LargeBinary, nullable=False),
+    Column("outcome_kind", String),
 )
 
 _ACTIVE = "state <> 'SETTLED'"
 _ACTIVE_IN_SESSION = f"session_id IS NOT NULL AND {_ACTIVE}"
+_NOT_ANSWERED = "outcome_kind <> 'ANSWERED'"
 _IN_SESSION = "session_id IS NOT NULL"
 
 # One active run per session: the database itself refuses a second one.
@@ -75,6 +77,16 @@ Index(
     postgresql_where=text(_ACTIVE),
 )
 
+# What an operator looks for: most runs are answered, and a list of those is one of nearly all.
+Index(
+    "runs_not_answered",
+    runs.c.tenant,
+    runs.c.create_time_ns,
+    runs.c.run_id,
+    sqlite_where=text(_NOT_ANSWERED),
+    postgresql_where=text(_NOT_ANSWERED),
+)
+
 run_labels = Table(
     "run_labels",
     metadata,
@@ -103,6 +115,18 @@ hook_deliveries = Table(
     Column("run_id", String, nullable=False),
     Column("settle_time_ns", BigInteger, nullable=False),
     PrimaryKeyConstraint("hook", "run_id", name="hook_deliveries_pkey"),
+)
+
+# What settled runs have spent, by session and by a tenant's UTC day; a row for tokens and one for each currency.
+spending = Table(
+    "spending",
+    metadata,
+    Column("tenant", String, nullable=False),
+    Column("scope", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("unit", String, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "scope", "name", "unit", name="spending_pkey"),
 )
 
 # One row for each revision of an agent; none is ever changed.

@@ -32,6 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import BigInteger, Integer, LargeBinary, String, TypeEngine
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import RunState
 from turnwired.store.port import RunFilter
 from turnwired.store.schema import (
@@ -46,6 +47,7 @@ from turnwired.store.schema import (
 
 # Written out, not bound: the planner uses the partial indexes only for a condition that it can see.
 _SETTLED = literal_column("'SETTLED'", String)
+_ANSWERED = literal_column("'ANSWERED'", String)
 _ONE = literal_column("1", Integer)
 
 Build = Callable[[CTE], Executable]
@@ -117,12 +119,21 @@ APPEND = Rows(
 def _settle(given: CTE) -> Executable:
     return (
         update(runs)
-        .values(state=_SETTLED, settle_time_ns=given.c.settle_time_ns, summary=given.c.summary)
+        .values(
+            state=_SETTLED,
+            settle_time_ns=given.c.settle_time_ns,
+            summary=given.c.summary,
+            outcome_kind=given.c.outcome_kind,
+        )
         .where(runs.c.run_id == given.c.run_id)
     )
 
 
-SETTLE = Rows("settle", _columns(("run_id", _TEXT), ("settle_time_ns", _BIG), ("summary", _BYTES)), _settle)
+SETTLE = Rows(
+    "settle",
+    _columns(("run_id", _TEXT), ("settle_time_ns", _BIG), ("summary", _BYTES), ("outcome_kind", _TEXT)),
+    _settle,
+)
 
 
 def _add_messages(given: CTE) -> Executable:
@@ -314,7 +325,8 @@ WRITE_PING = insert(pings).values(
 
 def list_runs(query: RunFilter, *, continued: bool) -> Select[Any]:
     """Newest first. Parameters: ``tenant``, ``limit``, each id that the query sets, ``state_N`` for its states,
-    ``label_N`` and ``label_value_N`` for its labels, in order, and ``after_time_ns``, ``after_run_id`` if continued.
+    ``outcome_N`` for its outcomes, ``label_N`` and ``label_value_N`` for its labels, in order, and ``after_time_ns``,
+    ``after_run_id`` if continued.
     """
     wanted: list[ColumnElement[bool]] = [runs.c.tenant == _tenant]
     if query.session_id is not None:
@@ -328,6 +340,11 @@ def list_runs(query: RunFilter, *, continued: bool) -> Select[Any]:
         wanted.append(or_(*(runs.c.state == state for state in states)))
         if RunState.SETTLED not in query.states:
             wanted.append(runs.c.state != _SETTLED)
+    if query.outcomes:
+        outcomes = (bindparam(f"outcome_{number}", type_=String) for number in range(len(query.outcomes)))
+        wanted.append(or_(*(runs.c.outcome_kind == outcome for outcome in outcomes)))
+        if OutcomeKind.ANSWERED not in query.outcomes:
+            wanted.append(runs.c.outcome_kind != _ANSWERED)
     for number in range(len(query.labels)):
         wanted.append(
             exists(_ONE).where(

@@ -16,7 +16,9 @@ from opentelemetry.trace import SpanKind, Tracer
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
+    AttachmentUpdated,
     Event,
+    HistoryTruncated,
     InputAppended,
     IterationFinished,
     IterationRetryScheduled,
@@ -229,6 +231,8 @@ class OtelRunTelemetry:
                 | RunWaiting()
                 | RunResumed()
                 | InputAppended()
+                | AttachmentUpdated()
+                | HistoryTruncated()
                 | Notice()
             ):
                 pass

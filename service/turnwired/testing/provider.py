@@ -24,7 +24,7 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import Blob, Data, Message, OpaqueBlock, Reasoning, Text, ToolCall, ToolResult
 from turnwired.domain.tool import Tool
-from turnwired.domain.usage import Usage, UsageSource
+from turnwired.domain.usage import Usage, UsageSource, estimated_tokens
 from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
 
 Gate = Callable[[], Awaitable[object]]
@@ -42,7 +42,7 @@ def _nothing(request: ModelRequest) -> Sequence[FieldViolation]:
 class ScriptedProvider:
     """Plays ``script``; ``requests`` are the calls so far, ``closed`` how many answers were cut by the caller.
 
-    ``refuses`` is the answer of ``check``.
+    ``refuses`` is the answer of ``check``, ``reports_usage`` what the provider is known to do; the script does it.
     """
 
     script: list[Sequence[Step]]
@@ -51,11 +51,15 @@ class ScriptedProvider:
     closed: int = 0
     repeat_last: bool = False
     refuses: Callable[[ModelRequest], Sequence[FieldViolation]] = _nothing
+    reports_usage: bool = True
 
     @property
     def info(self) -> ProviderInfo:
         """A provider with a wire of its own."""
-        return ProviderInfo(self.name, "scripted", self.name, "127.0.0.1", 1, ("scripted-model",))
+        reports = self.reports_usage
+        return ProviderInfo(
+            self.name, "scripted", self.name, "127.0.0.1", 1, ("scripted-model",), reports_usage=reports
+        )
 
     def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:
         """System blocks as one JSON object."""
@@ -80,8 +84,13 @@ class ScriptedProvider:
         return ModelLimits()
 
     async def count_tokens(self, request: ModelRequest) -> TokenCount:
-        """One token for each message."""
-        return TokenCount(len(request.messages), "one for each message")
+        """By size, as where nobody counts better."""
+        size = len(request.system) + len(request.tools) + sum(map(len, request.messages))
+        return TokenCount(estimated_tokens(size), "bytes / 4")
+
+    async def measure(self, model: str, pieces: Sequence[bytes]) -> Sequence[int]:
+        """A token for every four bytes of a message."""
+        return [estimated_tokens(len(piece)) for piece in pieces]
 
     def messages(self, call: int) -> list[dict[str, object]]:
         """The messages of a request, decoded."""

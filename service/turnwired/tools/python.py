@@ -14,7 +14,7 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar, cast, overload
 
@@ -25,50 +25,22 @@ from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, ResourceLink, Text
-from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.plugins import named, offered
 from turnwired.tools.apart import Nursery
-from turnwired.tools.port import ProgressReporter, ToolInvocation, ToolOutput
+from turnwired.tools.context import ToolContext
+from turnwired.tools.port import ToolInvocation, ToolOutput
+from turnwired.tools.resource import expanded, is_resource
 from turnwired.tools.result import json_of, redact
 from turnwired.tools.signature import Signature, ToolOptions, options_of, plain_function, set_options, signature_of
 from turnwired.tools.threads import CallState, WorkerPool
+
+__all__ = ["PythonToolset", "ToolContext", "entry_point_functions", "load_functions", "tool"]
 
 ENTRY_POINT_GROUP: Final = "turnwired.tools"
 
 _LOG = logging.getLogger(__name__)
 _Function = TypeVar("_Function", bound=Callable[..., object])
-
-
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """What a tool may know about the call it runs in. A parameter with this type hint gets it, unseen by the model."""
-
-    caller: Caller
-    run_id: str
-    call_id: str
-    session_id: str | None
-    attempt: int
-    headers: Mapping[str, str]
-    _progress: ProgressReporter | None
-    _loop: asyncio.AbstractEventLoop
-    _loop_thread: int
-    _state: CallState
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more: a plain function that takes long should look and return."""
-        return self._state.given_up
-
-    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell how far the tool is, in units of its own. May be called from the tool's thread."""
-        report = self._progress
-        if report is None or self._state.given_up:
-            return
-        if threading.get_ident() == self._loop_thread:
-            report(done, total, message)
-        else:
-            self._loop.call_soon_threadsafe(report, done, total, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +98,9 @@ class _Bound:
 
 @dataclass(slots=True)
 class PythonToolset:
-    """A ``Toolset`` over Python functions."""
+    """A ``Toolset`` over Python functions, and resources (``turnwired.tools.resource``)."""
 
-    functions: Sequence[Callable[..., object]]
+    functions: Sequence[object]
     set_id: str = "python"
     left_out: Sequence[Failure] = ()
     pool: WorkerPool = field(default_factory=WorkerPool)
@@ -137,7 +109,7 @@ class PythonToolset:
     _by_name: dict[str, _Bound] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for function in self.functions:
+        for function in expanded(self.functions):
             item = _read(function)
             name = item.signature.name
             if self._by_name.setdefault(name, item) is not item:
@@ -277,9 +249,9 @@ def entry_point_functions() -> tuple[list[Callable[..., object]], list[Failure]]
 def _callables(reference: str, found: object) -> list[Callable[..., object]]:
     items = list(cast("Iterable[object]", found)) if isinstance(found, (list, tuple)) else [found]
     for item in items:
-        if not callable(item):
-            raise ConfigError(f"Python tool {reference!r} is no function and no list of functions")
-    return cast("list[Callable[..., object]]", items)
+        if not callable(item) and not is_resource(item):
+            raise ConfigError(f"Python tool {reference!r} is no function, no resource, and no list of them")
+    return expanded(items)
 
 
 def _raised(invocation: ToolInvocation, error: BaseException) -> ToolOutput:

@@ -59,6 +59,11 @@ def options_of(function: Callable[..., object]) -> ToolOptions:
     return cast("ToolOptions", getattr(function, _OPTIONS_ATTRIBUTE, ToolOptions()))
 
 
+def has_options(function: object) -> bool:
+    """Whether ``set_options`` kept any."""
+    return hasattr(function, _OPTIONS_ATTRIBUTE)
+
+
 def signature_of(function: Callable[..., object], context_type: type) -> Signature:
     """Read a function. Raises ConfigError, with one sentence, for one that cannot be a tool."""
     options = options_of(function)

@@ -119,6 +119,8 @@ class Completion:
         """
         before = self.end
         assert before is not None, "a pass follows the end of the loop"
+        if found.kind is OutcomeKind.BUDGET_EXCEEDED:
+            return found  # whatever the run still lacked, nothing more may be spent on it
         answered = found.kind is OutcomeKind.ANSWERED
         if before.kind is OutcomeKind.MAX_STEPS:
             if answered:

@@ -17,7 +17,9 @@ class CallModel:
     ``append`` are the messages that this run added since its call before (assistant turn, then one TOOL message with
     the results in call order): the request is the one before plus these, so its prefix only grows. Empty on a retry.
     ``offer_tools`` is False for a pass that must not call tools. ``renew_credentials``: the provider rejected those of
-    the attempt before, so they are read or fetched anew.
+    the attempt before, so they are read or fetched anew. ``shorten``: the attempt before did not fit the model, and
+    this one is to be a quarter shorter, by its oldest groups; one that cannot be fails with CONTEXT_OVERFLOW.
+    -> HistoryCut first, where the conversation does not fit.
     """
 
     iteration: int
@@ -27,6 +29,7 @@ class CallModel:
     offer_tools: bool = True
     max_output_tokens: int | None = None
     renew_credentials: bool = False
+    shorten: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,13 @@ class AskHook:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitAttachments:
+    """Wait for attachments to arrive, at most so many seconds -> AttachmentsOverdue. Nobody minds if it comes late."""
+
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Wait -> RetryDue."""
 
@@ -106,7 +116,7 @@ class Settle:
     messages: tuple[Message, ...]
 
 
-Effect = CallModel | AskHook | ResolveTool | RunTool | AwaitCaller | Wait | Abandon | Settle
+Effect = CallModel | AskHook | ResolveTool | RunTool | AwaitCaller | Wait | Abandon | Settle | AwaitAttachments
 
 
 @dataclass(frozen=True, slots=True)

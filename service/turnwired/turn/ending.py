@@ -50,9 +50,10 @@ _RECOVERABLE = frozenset(
 
 CONTEXT_FULL = Notice(
     Reason.CONTEXT_OVERFLOW,
-    "The conversation does not fit the model's context window, and this version does not shorten it. Begin a new "
-    "session with a summary of this one, send less with the turn, let tools give shorter results "
-    "(tool.max_result_bytes), or use a model with a larger window.",
+    "The conversation does not fit the model's context window, or what context.max_history_tokens allows of it. Let "
+    "its oldest messages be left out (context.overflow_mode TRUNCATE), begin a new session with a summary of this "
+    "one, send less with the turn, let tools give shorter results (tool.max_result_bytes), or use a model with a "
+    "larger window.",
 )
 
 

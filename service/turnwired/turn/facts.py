@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from turnwired.domain.approval import ApprovalDecision
+from turnwired.domain.attachment import Attachment
+from turnwired.domain.event import HistoryTruncated
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message, ToolResult
+from turnwired.domain.outcome import LimitTrip
 from turnwired.domain.tool import ToolAnnotations, ToolRef
 
 
@@ -29,11 +32,24 @@ class PreparationFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
-    """The request is made. ``input_tokens`` estimates its size, for a provider that does not report any usage."""
+    """The request is made. ``input_tokens`` estimates its size, for a provider that does not report any usage.
+
+    ``budget_cap``: a budget leaves the answer less than it may have otherwise, and so is what an output limit means.
+    """
 
     iteration: int
     attempt: int
     input_tokens: int
+    budget_cap: LimitTrip | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCut:
+    """The conversation is too long: the request is made without its oldest groups. Before ModelCalled."""
+
+    iteration: int
+    attempt: int
+    change: HistoryTruncated
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,17 @@ class ModelFailed:
     duration_ns: int = 0
     time_to_first_token_ns: int | None = None
     remaining_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReached:
+    """A budget does not allow the model call, which was not made, or no more of its answer, which was cut there."""
+
+    iteration: int
+    attempt: int
+    trip: LimitTrip
+    duration_ns: int = 0
+    time_to_first_token_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +194,21 @@ class InputGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class AttachmentArrived:
+    """A file is there: READY. ``message`` holds it, in the role USER with its id."""
+
+    attachment: Attachment
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentsOverdue:
+    """The wait for attachments is over. ``limit`` is how long it was, in seconds."""
+
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class CompletionDecided:
     """The completion hook has answered: the instruction for a last answer, or None: the run is fine as it is.
 
@@ -204,10 +246,12 @@ class DriverFailed:
 Fact = (
     Begin
     | PreparationFailed
+    | HistoryCut
     | ModelCalled
     | ModelProduced
     | ModelEnded
     | ModelFailed
+    | BudgetReached
     | RetryDue
     | ToolResolved
     | ToolProgress
@@ -216,6 +260,8 @@ Fact = (
     | CallerResult
     | WaitExpired
     | InputGiven
+    | AttachmentArrived
+    | AttachmentsOverdue
     | CompletionDecided
     | ToolResultLate
     | CancelRequested

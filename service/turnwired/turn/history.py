@@ -74,7 +74,9 @@ def _without_calls(parts: Iterable[Part], kept: set[str]) -> list[Part]:
 class Transcript:
     """What one run adds to its conversation: assistant turns, each followed by one message with its results.
 
-    A turn without calls can be followed by a correction, in the words of a user.
+    A turn without calls can be followed by a correction, in the words of a user. Input that the caller adds meanwhile
+    is held until the next turn begins, so that it never stands between a call and its result, nor in a turn that the
+    provider goes on with.
     """
 
     def __init__(self, run_id: str, ids: Ids) -> None:
@@ -84,6 +86,8 @@ class Transcript:
         self._handed_out = 0
         self._turn: Message | None = None
         self._corrected: Message | None = None
+        self._held: list[Message] = []
+        self._paused = False
 
     @property
     def turn(self) -> Message | None:
@@ -96,8 +100,11 @@ class Transcript:
         return self._turn is not None and any(isinstance(part.content, VISIBLE) for part in self._turn.parts)
 
     def begin_turn(self) -> None:
-        """A new iteration begins; it has said nothing yet."""
+        """A new iteration begins; it has said nothing yet. What was held stands before it."""
+        if not self._paused:
+            self._put_held()
         self._turn = None
+        self._paused = False
 
     def add_turn(self, parts: Sequence[Part], *, cut: bool, paused: bool = False) -> None:
         """Add the assistant's turn, unless nothing of it is worth keeping.
@@ -110,6 +117,7 @@ class Transcript:
         if not any(isinstance(part.content, (*VISIBLE, ToolCall)) for part in kept) and not (paused and kept):
             return
         self._turn = Message(Role.ASSISTANT, kept, self._ids.message(), self._run_id)
+        self._paused = paused and not any(isinstance(part.content, ToolCall) for part in kept)
         self._messages.append(self._turn)
 
     def add_results(self, results: Iterable[ToolResult]) -> None:
@@ -143,8 +151,31 @@ class Transcript:
         if kept:
             self._messages.append(replace(answers, parts=kept))
 
+    @property
+    def holds(self) -> bool:
+        """Whether there is input that the model has not seen."""
+        return bool(self._held)
+
+    def hold(self, messages: Iterable[Message]) -> None:
+        """Keep input of the caller for the next turn."""
+        self._held += messages
+
+    def end(self) -> None:
+        """There is no further turn: input that the model has not seen stands behind the last."""
+        self._put_held()
+
+    def _put_held(self) -> None:
+        if not self._held:
+            return
+        turn = self._turn
+        if turn is not None and not any(isinstance(part.content, ToolCall) for part in turn.parts):
+            self._corrected = turn  # it was an answer: unless the model says more, it is shown
+        self._messages += self._held
+        self._held = []
+
     def add_correction(self, text: str) -> None:
         """Tell the model, as a user would, what is wrong or missing. Unless it says more, the turn before is shown."""
+        self._put_held()
         self._corrected = self._turn
         part = Part(self._ids.part(), Text(text))
         self._messages.append(Message(Role.USER, (part,), self._ids.message(), self._run_id))

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from turnwired.domain.usage import Cost, Usage, UsageSource, estimated_tokens, sum_cost, sum_usage
-
-_INEXACT = frozenset({UsageSource.ESTIMATED, UsageSource.MIXED})
+from turnwired.domain.usage import INEXACT, Cost, Usage, UsageSource, estimated_tokens, sum_cost, sum_usage
 
 
 def spent_usage(reported: Usage | None, input_tokens: int | None, written: int, *, cut: bool) -> Usage | None:
@@ -42,7 +40,7 @@ class Ledger:
             return None
         cost = self._price(usage or Usage(), duration_ns)
         by_time = cost == self._price(Usage(), duration_ns)  # and so exact, whoever counted the tokens
-        if cost is not None and usage is not None and usage.source in _INEXACT and not by_time:
+        if cost is not None and usage is not None and usage.source in INEXACT and not by_time:
             cost = replace(cost, complete=False)
         self._costs.append(cost)
         return cost

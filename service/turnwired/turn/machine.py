@@ -7,8 +7,10 @@ numbers of the policy, never a provider, a tool source, a store or the driver th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import (
     IterationFinished,
     IterationRetryScheduled,
@@ -19,27 +21,32 @@ from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Part
 from turnwired.domain.model import CheckedOutput, IterationKind
-from turnwired.domain.outcome import Notice, Outcome, OutcomeKind
+from turnwired.domain.outcome import LimitTrip, Notice, Outcome, OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
-from turnwired.turn import completion, ending, retry, structured
+from turnwired.turn import budget, completion, ending, retry, structured
 from turnwired.turn.admission import Admission
 from turnwired.turn.aftermath import LateResults
 from turnwired.turn.answer import Answer
+from turnwired.turn.attachments import Attachments
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.completion import Completion
 from turnwired.turn.effects import Abandon, AskHook, CallModel, Emitted, Settle, Step, Wait
 from turnwired.turn.ending import Ending, OutputCap
 from turnwired.turn.facts import (
     ApprovalAnswered,
+    AttachmentArrived,
+    AttachmentsOverdue,
     Begin,
+    BudgetReached,
     CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
     Fact,
+    HistoryCut,
     InputGiven,
     ModelCalled,
     ModelEnded,
@@ -86,10 +93,12 @@ class TurnMachine:
         self._calls_completed = 0
         self._admission = Admission(setup.bounds, setup.polling_tools)
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
-        self._limit_reported = self._renewed = False
+        self._limit_reported = self._renewed = self._shortened = False
         self._late = LateResults()
+        self._attachments = Attachments(setup.attachments, setup.run_id, self._ids)
         self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
+        self._budget_cap: LimitTrip | None = None
         self._usage_missed = False
 
     @property
@@ -115,27 +124,27 @@ class TurnMachine:
     def _dispatch(self, fact: Fact, out: Out) -> bool:
         match fact:
             case Begin():
-                self._run_started(out)
-                self._next_iteration(out)
+                self._begin(out)
             case PreparationFailed(failure):
                 self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
-            case ModelCalled() | ModelEnded() | ModelFailed():
+            case HistoryCut() | ModelCalled() | ModelEnded() | ModelFailed() | BudgetReached():
                 return self._is_current(fact.iteration, fact.attempt) and self._model_fact(fact, out)
             case RetryDue(iteration, attempt):
                 return self._retry_due(iteration, attempt, out)
             case ToolResolved() | ToolProgress() | ToolFinished():
                 return self._tool_fact(fact, out)
+            case AttachmentArrived() | AttachmentsOverdue():
+                return self._attachment_fact(fact, out)
             case CompletionDecided():
                 return fact.iteration == self.iteration and self._completion_decided(fact, out)
             case ToolResultLate(call_id):
                 return self._late.take(call_id, out)
-            case CancelRequested(failure):
-                self._stop(out, Ending(OutcomeKind.ABORTED, failure), FinishReason.ABORTED)
             case DeadlineReached(policy_path, limit, observed):
                 over = ending.deadline(policy_path, limit, limit if observed is None else observed)
                 self._stop(out, over, FinishReason.ABORTED)
-            case DriverFailed(failure):
-                self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ABORTED)
+            case CancelRequested(failure) | DriverFailed(failure):
+                kind = OutcomeKind.ABORTED if type(fact) is CancelRequested else OutcomeKind.ERRORED
+                self._stop(out, Ending(kind, failure), FinishReason.ABORTED)
             case ApprovalAnswered() | CallerResult() | WaitExpired() | InputGiven() | ModelProduced():
                 return False
         return True
@@ -147,11 +156,37 @@ class TurnMachine:
         for notice in self.setup.notices:
             out.emit_for_run(notice)
 
+    def _begin(self, out: Out) -> None:
+        self._run_started(out)
+        if self._attachments.begin(out, self.setup.bounds.attachment_wait):
+            self.state = TurnState.AWAITING_ATTACHMENTS
+        else:
+            self._next_iteration(out)
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether there will be another iteration that can read what the caller adds now."""
+        stuck = self._batch is not None and self._batch.over_bound
+        lasts = AttachmentArrived in ACCEPTED[self.state] and self._kind is IterationKind.STEP
+        return lasts and not stuck and self.iteration < self.setup.bounds.max_steps
+
+    @property
+    def attachments(self) -> Mapping[str, Attachment]:
+        """The attachments of the run, by id, as they stand."""
+        return self._attachments.known
+
+    def _attachment_fact(self, fact: AttachmentArrived | AttachmentsOverdue, out: Out) -> bool:
+        if not self.takes_input or not self._attachments.take(fact, self._transcript, out):
+            return False
+        if self.state is TurnState.AWAITING_ATTACHMENTS and not self._attachments.pending:
+            self._next_iteration(out)
+        return True
+
     def _next_iteration(self, out: Out, kind: IterationKind = IterationKind.STEP) -> None:
         self.iteration += 1
         self.attempt = 0
         self._kind = kind
-        self._renewed = False
+        self._renewed = self._shortened = False
         self._batch = None
         self._transcript.begin_turn()
         out.iteration = self.iteration
@@ -159,15 +194,15 @@ class TurnMachine:
         out.emit(IterationStarted(kind, self.setup.model, max_output_tokens=limit))
         self._call_model(out)
 
-    def _call_model(self, out: Out, *, renew: bool = False) -> None:
+    def _call_model(self, out: Out, *, renew: bool = False, shorten: bool = False) -> None:
         self.attempt += 1
         self._answer = self._new_answer()
-        self._input_tokens = None
+        self._input_tokens = self._budget_cap = None
         self.state = TurnState.CALLING_MODEL
         append = self._transcript.fresh()
         limit = self._output_cap.tokens
         tools = self._offers_tools
-        out.do(CallModel(self.iteration, self.attempt, self._kind, append, tools, limit, renew))
+        out.do(CallModel(self.iteration, self.attempt, self._kind, append, tools, limit, renew, shorten))
 
     @property
     def _in_pass(self) -> bool:
@@ -198,14 +233,18 @@ class TurnMachine:
         iteration = self.iteration
         return Step(tuple([Emitted(iteration, event) for event in events]))
 
-    def _model_fact(self, fact: ModelCalled | ModelEnded | ModelFailed, out: Out) -> bool:
+    def _model_fact(self, fact: HistoryCut | ModelCalled | ModelEnded | ModelFailed | BudgetReached, out: Out) -> bool:
         match fact:
+            case HistoryCut():
+                out.emit(fact.change)
             case ModelCalled():
-                self._input_tokens = fact.input_tokens
+                self._input_tokens, self._budget_cap = fact.input_tokens, fact.budget_cap
             case ModelEnded():
                 self._model_ended(fact, out)
             case ModelFailed():
                 self._model_failed(fact, out)
+            case BudgetReached():
+                self._budget_reached(fact, out)
         return True
 
     def _model_ended(self, fact: ModelEnded, out: Out) -> None:
@@ -214,8 +253,12 @@ class TurnMachine:
         provider_reason = stopped.provider_reason if stopped is not None else ""
         cut: Ending | None = None
         if reason not in ending.COMPLETE:
-            usage = answer.usage or Usage()
-            cut = self._located(ending.of_cut_answer(answer, reason, provider_reason, self._output_cap, usage))
+            if reason is FinishReason.OUTPUT_LIMIT and self._budget_cap is not None:
+                cut = budget.reached(self._budget_cap)
+            else:
+                usage = answer.usage or Usage()
+                cut = ending.of_cut_answer(answer, reason, provider_reason, self._output_cap, usage)
+            cut = self._located(cut)
             if reason in ending.UNFINISHED and not answer.produced:
                 why_not = self._try_again(out, cut.failure, fact)
                 if why_not is None:
@@ -237,6 +280,8 @@ class TurnMachine:
             self._begin_tools(out)
         elif reason is FinishReason.PAUSE and self._transcript.turn is not None and not self._in_pass:
             self._go_on(out, self._kind)  # the provider wants its own unfinished turn back
+        elif self._transcript.holds and self._kind is IterationKind.STEP:
+            self._go_on(out)  # the caller has added to what is to be answered
         else:
             self._after_answer(out, reason)
 
@@ -274,6 +319,7 @@ class TurnMachine:
             self._batch.refuse(out, ending.CUT_BY_LIMIT if by_limit else ending.CUT, Reason.TOOL_CALL_TRUNCATED)
             self._transcript.add_results(self._batch.results())
         can_go_on = self.iteration < self.setup.bounds.max_steps and self._kind is IterationKind.STEP
+        can_go_on = can_go_on and cut.kind is not OutcomeKind.BUDGET_EXCEEDED
         if calls and by_limit and can_go_on and not self._limit_reported:
             # Told once, the model can make smaller calls; told twice it would go round in circles.
             self._limit_reported = True
@@ -295,21 +341,35 @@ class TurnMachine:
             )
             self._after_cut_answer(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
 
+    def _budget_reached(self, fact: BudgetReached, out: Out) -> None:
+        end = self._located(budget.reached(fact.trip))
+        # A call that was not made cost nothing, which is what ERROR says of an attempt without output.
+        reason = FinishReason.ERROR if self._input_tokens is None else FinishReason.ABORTED
+        self._close_iteration(
+            out,
+            reason,
+            failure=end.failure,
+            duration_ns=fact.duration_ns,
+            time_to_first_token_ns=fact.time_to_first_token_ns,
+        )
+        self._after_cut_answer(out, end, reason)
+
     def _try_again(self, out: Out, failure: Failure | None, fact: ModelEnded | ModelFailed) -> str | None:
         """Schedule another attempt, or say why there is none."""
         if failure is None:
             return ""
-        produced, renewed = self._answer.produced, self._renewed
-        attempt = retry.Attempt(self.attempt, failure, produced, renewed, fact.jitter, fact.remaining_ns)
+        produced, tried = self._answer.produced, (self._renewed, self._shortened)
+        attempt = retry.Attempt(self.attempt, failure, produced, *tried, fact.jitter, fact.remaining_ns)
         next_step = retry.after(self.setup.bounds, attempt)
         if isinstance(next_step, retry.GiveUp):
             return next_step.why
         usage = self._answer.usage
         cost = self._ledger.charge(usage, fact.duration_ns, spent=type(fact) is ModelEnded)
         out.emit(IterationRetryScheduled(self.attempt, next_step.delay_ns, failure, usage or Usage(), cost))
-        if next_step.renew:
-            self._renewed = True
-            self._call_model(out, renew=True)
+        if next_step.renew or next_step.shorten:
+            self._renewed |= next_step.renew
+            self._shortened |= next_step.shorten
+            self._call_model(out, renew=next_step.renew, shorten=next_step.shorten)
         else:
             self._answer = self._new_answer()
             self.state = TurnState.WAITING_TO_RETRY
@@ -508,6 +568,7 @@ class TurnMachine:
         end = self._located(end)
         if end.failure is not None and end.failure.reason is Reason.CONTEXT_OVERFLOW:
             out.emit(ending.CONTEXT_FULL)
+        self._transcript.end()
         message = self._transcript.shown()
         self.outcome = end.outcome(has_output=message is not None)
         self.state = TurnState.SETTLED

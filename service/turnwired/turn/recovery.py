@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.event import (
+    AttachmentUpdated,
     Event,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -36,6 +39,7 @@ from turnwired.domain.tool import ToolRef
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
 from turnwired.turn.aftermath import ended_by_tool
+from turnwired.turn.attachments import missing
 from turnwired.turn.batch import settled_result
 from turnwired.turn.completion import INSTRUCTION
 from turnwired.turn.effects import Emitted
@@ -78,11 +82,28 @@ class _OpenPart:
 
 
 @dataclass(slots=True)
+class _Held:
+    """What the caller added that no turn has read yet, and the files that it did not bring."""
+
+    messages: list[Message] = field(default_factory=list[Message])
+    missing: list[Attachment] = field(default_factory=list[Attachment])
+
+    def put(self, transcript: Transcript, ids: Ids, run_id: str) -> None:
+        """Hold it for the next turn, as the machine did."""
+        transcript.hold(self.messages)
+        if self.missing:
+            transcript.hold((missing(self.missing, ids, run_id),))
+
+
+@dataclass(slots=True)
 class _Iteration:
     number: int
     entries: dict[str, Part | _OpenPart | _Call] = field(default_factory=dict[str, "Part | _OpenPart | _Call"])
     finish_reason: FinishReason | None = None
     correction: str = ""
+    held: _Held | None = None
+    """Input that stands before its turn."""
+    held_before_correction: _Held | None = None
 
 
 def closing_step(
@@ -111,6 +132,11 @@ class _Replay:
         self._settled = False
         self._unread = False
         self._provider = ""
+        self._held = _Held()
+
+    def _take_held(self) -> _Held:
+        held, self._held = self._held, _Held()
+        return held
 
     def add(self, logged: LoggedEvent) -> None:
         event = logged.event
@@ -119,7 +145,7 @@ class _Replay:
             case RunStarted():
                 self._provider = event.model.provider
             case IterationStarted():
-                self._iterations.append(_Iteration(logged.iteration))
+                self._iterations.append(_Iteration(logged.iteration, held=self._take_held()))
             case TextDelta() | ReasoningDelta():
                 self._grow(event)
             case PartFinished(part):
@@ -133,14 +159,19 @@ class _Replay:
                 self._usages.append(event.usage)
                 self._costs.append(event.cost)
             case Notice(Reason.STRUCTURED_OUTPUT_INVALID, message) if self._iterations:
-                self._iterations[-1].correction = correction(message)
+                self._correct(correction(message))
             case Notice(metadata=metadata) if INSTRUCTION in metadata and self._iterations:
-                self._iterations[-1].correction = metadata[INSTRUCTION]
+                self._correct(metadata[INSTRUCTION])
             case RunFinished():
                 self._settled = True
                 self._unread = ended_by_tool(event.outcome)
             case _:
                 self._add_call_event(event)
+
+    def _correct(self, words: str) -> None:
+        iteration = self._iterations[-1]
+        iteration.correction = words
+        iteration.held_before_correction = self._take_held()
 
     def _add_call_event(self, event: Event) -> None:
         match event:
@@ -155,6 +186,10 @@ class _Replay:
                 self._calls[call_id].executing = True
             case ToolCallFinished(result):
                 self._calls[result.call_id].result = result
+            case InputAppended(messages):
+                self._held.messages += messages
+            case AttachmentUpdated(attachment) if attachment.state is AttachmentState.FAILED:
+                self._held.missing.append(attachment)
             case _:
                 pass
 
@@ -233,13 +268,19 @@ class _Replay:
                     parts.append(call_part(entry_id, entry.tool, entry.requested_name, entry.arguments or ""))
                     if entry.result is not None:
                         results.append(entry.result)
+            if iteration.held is not None:
+                iteration.held.put(transcript, ids, run_id)
             transcript.begin_turn()
             transcript.add_turn(parts, cut=cut, paused=iteration.finish_reason is FinishReason.PAUSE)
             transcript.add_results(results)
             if iteration.correction:
+                if iteration.held_before_correction is not None:
+                    iteration.held_before_correction.put(transcript, ids, run_id)
                 transcript.add_correction(iteration.correction)
         if self._unread:
             transcript.leave_out_unread()
+        self._held.put(transcript, ids, run_id)
+        transcript.end()
         return transcript
 
     def _finished(self, failure: Failure, message: Message | None) -> RunFinished:

@@ -1,6 +1,7 @@
 """Whether and when a failed model call is tried again. Only before its first output, only for passing faults.
 
-Rejected credentials are renewed and tried again once in an iteration, since a key or token may have been replaced.
+Rejected credentials are renewed and tried again once in an iteration, since a key or token may have been replaced. A
+conversation that the provider finds too long is shortened once in an iteration, where the policy says so.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from turnwired.domain.failure import Failure, Reason
+from turnwired.domain.policy import HistoryOverflowMode
 from turnwired.policy.bounds import Bounds
 
 LONGEST_RETRY_AFTER = 120.0
@@ -33,10 +35,14 @@ _PERMANENT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """There is another attempt after ``delay_ns``. ``renew``: at once, and with credentials read or fetched anew."""
+    """There is another attempt after ``delay_ns``.
+
+    ``renew``: at once, and with credentials read or fetched anew. ``shorten``: at once, and without the oldest groups.
+    """
 
     delay_ns: int
     renew: bool = False
+    shorten: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +57,15 @@ class Attempt:
     """A failed attempt.
 
     ``number``: from 1. ``produced``: readers have seen output of it. ``renewed``: this iteration has renewed the
-    credentials already. ``jitter``: in [0, 1). ``remaining_ns``: until the run must end; None: it need not.
+    credentials already, ``shortened``: left out history. ``jitter``: in [0, 1). ``remaining_ns``: until the run must
+    end; None: it need not.
     """
 
     number: int
     failure: Failure
     produced: bool
     renewed: bool
+    shortened: bool
     jitter: float
     remaining_ns: int | None
 
@@ -70,6 +78,9 @@ def after(bounds: Bounds, attempt: Attempt) -> Again | GiveUp:
             return GiveUp("The credentials were read anew, and rejected again.")
         renewable = not attempt.produced and attempt.number < bounds.max_attempts
         return Again(0, renew=True) if renewable else GiveUp("")
+    if failure.reason is Reason.CONTEXT_OVERFLOW and bounds.history_overflow is HistoryOverflowMode.TRUNCATE:
+        may = not attempt.shortened and not attempt.produced and attempt.number < bounds.max_attempts
+        return Again(0, shorten=True) if may else GiveUp("")
     why = _why_not(bounds, attempt.number, failure, produced=attempt.produced)
     if why is not None:
         return GiveUp(why)

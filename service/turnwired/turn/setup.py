@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import RunStarted
 from turnwired.domain.model import CheckedOutput, ModelSelection, TraceContext
 from turnwired.domain.outcome import Notice
@@ -50,6 +51,7 @@ class TurnSetup:
     price: Callable[[Usage, int], Cost | None] = unpriced
     check_output: OutputCheck | None = None
     polling_tools: frozenset[str] = frozenset()
+    attachments: tuple[Attachment, ...] = ()
 
     def started(self) -> RunStarted:
         """The run's first event."""

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from turnwired.turn.facts import (
+    AttachmentArrived,
+    AttachmentsOverdue,
     Begin,
+    BudgetReached,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
+    HistoryCut,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -27,11 +31,13 @@ from turnwired.turn.facts import (
 class TurnState(Enum):
     """What the run waits for.
 
-    READY -> CALLING_MODEL <-> WAITING_TO_RETRY; CALLING_MODEL <-> RUNNING_TOOLS; both of them -> ASKING_HOOK, once, and
-    back to CALLING_MODEL; any -> SETTLED, which is left never.
+    READY -> CALLING_MODEL, by way of AWAITING_ATTACHMENTS where some are not there yet; CALLING_MODEL <->
+    WAITING_TO_RETRY; CALLING_MODEL <-> RUNNING_TOOLS; both of them -> ASKING_HOOK, once, and back to CALLING_MODEL;
+    any -> SETTLED, which is left never.
     """
 
     READY = auto()
+    AWAITING_ATTACHMENTS = auto()
     CALLING_MODEL = auto()
     WAITING_TO_RETRY = auto()
     RUNNING_TOOLS = auto()
@@ -40,12 +46,14 @@ class TurnState(Enum):
 
 
 _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
+_MODEL = frozenset({HistoryCut, ModelCalled, ModelProduced, ModelEnded, ModelFailed, BudgetReached})
 
 ACCEPTED: Mapping[TurnState, frozenset[type]] = {
     TurnState.READY: _STOPS | {Begin, PreparationFailed},
-    TurnState.CALLING_MODEL: _STOPS | {ModelCalled, ModelProduced, ModelEnded, ModelFailed, ToolResultLate},
-    TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate},
-    TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished, ToolResultLate},
+    TurnState.AWAITING_ATTACHMENTS: _STOPS | {AttachmentArrived, AttachmentsOverdue},
+    TurnState.CALLING_MODEL: _STOPS | _MODEL | {ToolResultLate, AttachmentArrived},
+    TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate, AttachmentArrived},
+    TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished, ToolResultLate, AttachmentArrived},
     TurnState.ASKING_HOOK: _STOPS | {CompletionDecided, ToolResultLate},
     TurnState.SETTLED: frozenset(),
 }

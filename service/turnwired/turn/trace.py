@@ -9,9 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from turnwired.domain.approval import BY_TIMEOUT, Approval, ApprovalState
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
+    AttachmentUpdated,
+    HistoryTruncated,
     InputAppended,
     IterationFinished,
     IterationRetryScheduled,
@@ -39,7 +42,16 @@ from turnwired.domain.message import (
     ToolResult,
 )
 from turnwired.domain.outcome import Notice
-from turnwired.domain.trace import AttemptTrace, Entry, IterationTrace, RunTrace, ToolCallTrace, TraceEntry, WaitTrace
+from turnwired.domain.trace import (
+    AttemptTrace,
+    Entry,
+    HistoryChangeTrace,
+    IterationTrace,
+    RunTrace,
+    ToolCallTrace,
+    TraceEntry,
+    WaitTrace,
+)
 from turnwired.domain.usage import Cost, Usage, sum_cost, sum_usage
 from turnwired.turn.history import unknown_tool
 from turnwired.turn.pieces import place_of
@@ -62,6 +74,7 @@ class TraceFold:
         self._calls: dict[str, _Open] = {}
         self._approvals: dict[str, _Open] = {}
         self._wait: _Open | None = None
+        self._attachments: dict[str, _Open] = {}
         self._through = 0
 
     def add(self, logged: LoggedEvent) -> None:
@@ -87,8 +100,18 @@ class TraceFold:
                 self._fold_call(event.call_id, logged)
             case ToolCallFinished():
                 self._fold_call(event.result.call_id, logged)
-            case Notice():
-                self._close(self._begin(logged, event), logged)
+            case _:
+                self._fold_context(logged)
+
+    def _fold_context(self, logged: LoggedEvent) -> None:
+        """What is of no call: entries that are whole at once, but for an attachment that is awaited."""
+        match logged.event:
+            case AttachmentUpdated(attachment):
+                self._fold_attachment(attachment, logged)
+            case HistoryTruncated(messages, groups, before, after):
+                self._close(self._begin(logged, HistoryChangeTrace(messages, groups, before, after)), logged)
+            case Notice() as notice:
+                self._close(self._begin(logged, notice), logged)
             case _:
                 self._add_waiting(logged)
 
@@ -116,6 +139,14 @@ class TraceFold:
                     self._withdraw(opened, logged)
             case _:
                 pass
+
+    def _fold_attachment(self, attachment: Attachment, logged: LoggedEvent) -> None:
+        opened = self._attachments.get(attachment.attachment_id)
+        if opened is None:
+            opened = self._attachments[attachment.attachment_id] = self._begin(logged, attachment)
+        opened.entry = replace(opened.entry, entry=attachment, last_sequence=logged.sequence)
+        if attachment.state is not AttachmentState.PENDING:
+            self._close(opened, logged)
 
     def _resolve(self, event: ApprovalResolved, logged: LoggedEvent) -> None:
         opened = self._approvals.get(event.approval_id)
@@ -278,7 +309,7 @@ def _size(entry: TraceEntry) -> int:
             return sum(_content_size(part.content) for part in parts)
         case Approval(call=call):
             return len(call.arguments_json.encode())
-        case WaitTrace():
+        case WaitTrace() | HistoryChangeTrace() | Attachment():
             return 0
 
 
@@ -315,7 +346,7 @@ def _cut_entry(entry: TraceEntry, longest: int) -> TraceEntry:
         case Approval() as approval:
             arguments = _cut_text(approval.call.arguments_json, longest)
             return replace(entry, entry=replace(approval, call=replace(approval.call, arguments_json=arguments)))
-        case Notice() | WaitTrace():
+        case Notice() | WaitTrace() | HistoryChangeTrace() | Attachment():
             return entry
 
 

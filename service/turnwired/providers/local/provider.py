@@ -86,6 +86,10 @@ class LocalProvider:
         """Input tokens of a request. Starts no process."""
         return await self._wire.count_tokens(request)
 
+    async def measure(self, model: str, pieces: Sequence[bytes]) -> Sequence[int]:
+        """Tokens of each message, by its size."""
+        return await self._wire.measure(model, pieces)
+
     async def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:
         """Call the model, greedily unless the request says otherwise. Raises ProviderError."""
         if problem := self._problem():

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from turnwired.store.port import LogRow, RunFilter, StoredMessage, StoredRun
+from turnwired.store.port import LogRow, RunFilter, SpendingScope, StoredMessage, StoredRun
 from turnwired.store.rules import decode_page_token, encode_page_token
 from turnwired.store.sqlite import sql
 from turnwired.store.sqlite.connection import unavailable
@@ -37,6 +37,15 @@ class Reader:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+def spent(tenant: str, scope: SpendingScope, name: str) -> Read:
+    """A total of spending, by unit."""
+
+    def read(connection: sqlite3.Connection) -> dict[str, int]:
+        return dict(sql.SPENT.run(connection, tenant=tenant, scope=scope.value, name=name).fetchall())
+
+    return read
 
 
 def read_rows(run_id: str, after_sequence: int, max_bytes: int) -> Read:

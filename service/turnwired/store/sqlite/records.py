@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import RunState
 from turnwired.store.port import LogRow, NewRun, StoredMessage, StoredRun
 from turnwired.store.sqlite.sql import Value
@@ -26,6 +27,7 @@ def run_values(new: NewRun) -> tuple[Value, ...]:
         json.dumps(dict(new.labels)) if new.labels else "{}",
         new.spec,
         b"",
+        None,
     )
 
 
@@ -62,6 +64,7 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         labels,
         spec,
         summary,
+        outcome,
         last_row_no,
         last_sequence,
     ) = row
@@ -80,6 +83,7 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         labels={} if labels == "{}" else json.loads(labels),
         spec=spec,
         summary=summary,
+        outcome=None if outcome is None else OutcomeKind(outcome),
     )
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from turnwired.domain.errors import Conflict
-from turnwired.store import session_statements
+from turnwired.store import session_statements, spending_statements
 from turnwired.store.port import SessionFilter, StoredAgent, StoredMessage, StoredSession
 from turnwired.store.rules import decode_page_token, decode_position, encode_page_token, encode_position, session_busy
 from turnwired.store.sqlite import sql
@@ -22,7 +22,7 @@ _GET_SESSION = NamedSql(session_statements.GET_SESSION)
 _LABELS = NamedSql(session_statements.LABELS_OF_RUN)
 _SUMMARIES = NamedSql(session_statements.SUMMARIES)
 _LIST_MESSAGES = NamedSql(session_statements.LIST_MESSAGES)
-_DELETES = tuple(NamedSql(statement) for statement in session_statements.DELETES)
+_DELETES = tuple(NamedSql(statement) for statement in (*session_statements.DELETES, spending_statements.FORGET_SESSION))
 _PENDING = NamedSql(session_statements.PENDING_DELIVERIES)
 _DELIVERED = NamedSql(session_statements.DELIVERED)
 _PUT_AGENT = NamedSql(session_statements.PUT_AGENT)

@@ -17,8 +17,9 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ClauseElement
 
+from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import RunState
-from turnwired.store import session_statements, statements
+from turnwired.store import session_statements, spending_statements, statements
 from turnwired.store.port import RunFilter
 from turnwired.store.statements import Rows
 
@@ -94,6 +95,8 @@ ADD_LABELS = RowsSql(statements.ADD_LABELS)
 TOUCH = RowsSql(session_statements.TOUCH)
 TOUCH_SETTLED = RowsSql(session_statements.TOUCH_SETTLED)
 ADD_DELIVERIES = RowsSql(session_statements.ADD_DELIVERIES)
+ADD_TOTALS = RowsSql(spending_statements.ADD_TOTALS)
+RAISE_TOTALS = RowsSql(spending_statements.RAISE_TOTALS)
 
 GET_RUN = NamedSql(statements.GET_RUN)
 GET_ROW = NamedSql(statements.GET_ROW)
@@ -106,22 +109,30 @@ SESSION_EXISTS = NamedSql(statements.SESSION_EXISTS)
 LOAD_MESSAGES = NamedSql(statements.LOAD_MESSAGES)
 DELETE_PING = NamedSql(statements.DELETE_PING)
 WRITE_PING = NamedSql(statements.WRITE_PING)
+SPENT = NamedSql(spending_statements.SPENT)
 
 
 def list_runs(query: RunFilter, *, continued: bool) -> NamedSql:
     """The statement for a query of this shape: the same for all values of the same fields."""
     named = tuple(name for name in ("session_id", "agent_id", "parent_run_id") if getattr(query, name) is not None)
-    return _list_runs(named, query.states, len(query.labels), continued)
+    return _list_runs(named, query.states, query.outcomes, len(query.labels), continued)
 
 
 @lru_cache(maxsize=64)
-def _list_runs(named: tuple[str, ...], states: tuple[RunState, ...], labels: int, continued: bool) -> NamedSql:
+def _list_runs(
+    named: tuple[str, ...],
+    states: tuple[RunState, ...],
+    outcomes: tuple[OutcomeKind, ...],
+    labels: int,
+    continued: bool,
+) -> NamedSql:
     shape = RunFilter(
         tenant="",
         session_id="" if "session_id" in named else None,
         agent_id="" if "agent_id" in named else None,
         parent_run_id="" if "parent_run_id" in named else None,
         states=states,
+        outcomes=outcomes,
         labels={str(number): "" for number in range(labels)},
     )
     return NamedSql(statements.list_runs(shape, continued=continued))
@@ -138,6 +149,8 @@ def list_parameters(query: RunFilter) -> dict[str, Value]:
     values: dict[str, Value] = {name: value for name, value in fields.items() if value is not None}
     for number, state in enumerate(query.states):
         values[f"state_{number}"] = state.value
+    for number, outcome in enumerate(query.outcomes):
+        values[f"outcome_{number}"] = outcome.value
     for number, (name, wanted) in enumerate(query.labels.items()):
         values[f"label_{number}"] = name
         values[f"label_value_{number}"] = wanted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +18,7 @@ from turnwired.store.port import (
     RunFilter,
     SessionFilter,
     Settlement,
+    SpendingScope,
     StoredAgent,
     StoredMessage,
     StoredRun,
@@ -149,6 +150,10 @@ class SqliteStore:
     async def delete_session(self, tenant: str, session_id: str) -> None:
         """See the port."""
         await self._writer.do(DeleteSession(tenant, session_id), 0)
+
+    async def spent(self, tenant: str, scope: SpendingScope, name: str) -> Mapping[str, int]:
+        """See the port."""
+        return cast("Mapping[str, int]", await self._reader.do(reader.spent(tenant, scope, name), 0))
 
     async def pending_deliveries(self, hook: str, limit: int) -> Sequence[tuple[str, str]]:
         """See the port."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from turnwired.domain.errors import RequestError, StoreError, StoreUnavailable
 from turnwired.store.port import LogRow, NewRun, RunCreated, Settlement, StoredAgent, StoredRun
-from turnwired.store.rules import LogState, explain, request_id_reused, session_busy
+from turnwired.store.rules import LogState, explain, request_id_reused, session_busy, sums_of
 from turnwired.store.sqlite import sessions, sql
 from turnwired.store.sqlite.connection import concerns_one, unavailable
 from turnwired.store.sqlite.records import (
@@ -204,12 +204,21 @@ class Writer:
         ends = [(run_id, settlement) for run_id, settlement in settled if settlement is not None]
         if not ends:
             return
-        sql.SETTLE.run(self._connection, [(run_id, end.settle_time_ns, end.summary) for run_id, end in ends])
+        sql.SETTLE.run(
+            self._connection, [(run_id, end.settle_time_ns, end.summary, end.outcome) for run_id, end in ends]
+        )
         messages = [values for run_id, end in ends for values in message_values(run_id, end.messages)]
         sql.ADD_MESSAGES.run(self._connection, messages)
         sql.TOUCH_SETTLED.run(self._connection, [(run_id, end.settle_time_ns) for run_id, end in ends])
         told = [(hook, run_id, end.settle_time_ns) for run_id, end in ends for hook in end.hooks]
         sql.ADD_DELIVERIES.run(self._connection, told)
+        self._add_spending(sums_of(end for _, end in ends))
+
+    def _add_spending(self, sums: Sequence[tuple[str, str, str, str, int]]) -> None:
+        before = self._connection.total_changes
+        sql.RAISE_TOTALS.run(self._connection, sums)
+        if self._connection.total_changes - before < len(sums):  # the first run of a session or day
+            sql.ADD_TOTALS.run(self._connection, sums)
 
     def _set_refusal(self, job: WriteJob, append: Append) -> None:
         try:

@@ -1,0 +1,97 @@
+"""Attachments of a run: which of them the model can see, what it is told of those that do not come. Pure.
+
+A file that is not there when the run begins is awaited before the first model call, for a while. In the message that
+refers to it stands that it is to follow; it then follows as a message of its own, or a note says that it does not. So
+nothing that was sent or stored ever changes, and a late file enters the next iteration like any other input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from turnwired.domain.attachment import Attachment, AttachmentState
+from turnwired.domain.event import AttachmentUpdated, InputAppended
+from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.message import Message, Part, Role, Text
+from turnwired.turn.effects import AwaitAttachments
+from turnwired.turn.facts import AttachmentArrived, AttachmentsOverdue
+from turnwired.turn.history import Transcript
+from turnwired.turn.ids import Ids
+from turnwired.turn.out import Out
+
+
+class Attachments:
+    """The attachments of one run as they stand."""
+
+    def __init__(self, attachments: Sequence[Attachment], run_id: str, ids: Ids) -> None:
+        self.known = {attachment.attachment_id: attachment for attachment in attachments}
+        self._run_id = run_id
+        self._ids = ids
+
+    @property
+    def pending(self) -> list[Attachment]:
+        """Those that are awaited."""
+        return [each for each in self.known.values() if each.state is AttachmentState.PENDING]
+
+    def begin(self, out: Out, limit: float | None) -> bool:
+        """Tell of all of them. True: some are to be awaited, for so many seconds or as long as the run may last."""
+        if not self.known:
+            return False
+        for attachment in self.known.values():
+            out.emit(AttachmentUpdated(attachment))
+        if self.pending and limit is not None:
+            out.do(AwaitAttachments(limit))
+        return bool(self.pending)
+
+    def take(self, fact: AttachmentArrived | AttachmentsOverdue, transcript: Transcript, out: Out) -> bool:
+        """A file is there, or those that are not will not be waited for. False: it was there already."""
+        match fact:
+            case AttachmentArrived(attachment, message):
+                known = self.known.get(attachment.attachment_id)
+                if known is not None and known.state is AttachmentState.READY:
+                    return False
+                self._update(attachment, out)
+                out.emit(InputAppended((message,)))
+                transcript.hold((message,))
+            case AttachmentsOverdue(limit):
+                failed = AttachmentState.FAILED
+                late = [replace(each, state=failed, failure=_late(each, limit)) for each in self.pending]
+                for attachment in late:
+                    self._update(attachment, out)
+                transcript.hold((missing(late, self._ids, self._run_id),))
+        return True
+
+    def _update(self, attachment: Attachment, out: Out) -> None:
+        self.known[attachment.attachment_id] = attachment
+        out.emit(AttachmentUpdated(attachment))
+
+
+def _late(attachment: Attachment, limit: float) -> Failure:
+    """Why a file that did not come in time cannot be seen. ``limit`` in seconds."""
+    return Failure(
+        FailurePhase.PREPARATION,
+        Reason.ATTACHMENT_NOT_READY,
+        f"The attachment {attachment.attachment_id} did not arrive within {limit:g} s (context.attachment_wait), and "
+        "the model was told so. AppendInput can still bring it while the run goes on.",
+    )
+
+
+def named(attachment: Attachment) -> str:
+    """How the model is told of a file: its name, or its id, and its type."""
+    name = attachment.filename or attachment.attachment_id
+    return f"{name} ({attachment.media_type})" if attachment.media_type else name
+
+
+def to_follow(attachment: Attachment) -> str:
+    """What stands in a message in place of a file that is not there yet."""
+    return f"[{named(attachment)}: not here yet. The file, or a note that it is missing, follows in another message.]"
+
+
+def missing(attachments: Iterable[Attachment], ids: Ids, run_id: str) -> Message:
+    """The note that files have not come."""
+    lines = [
+        f"[{named(each)}: did not arrive in time. You cannot see this file; say so if it matters.]"
+        for each in attachments
+    ]
+    return Message(Role.USER, (Part(ids.part(), Text("\n".join(lines))),), ids.message(), run_id)
