@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
-TURN = ROOT / "service" / "turnwired" / "turn"
+SERVICE = ROOT / "service" / "turnwired"
 EXAMPLES = 80
 """Examples of the property tests for each fault; the suite itself uses more."""
 SECONDS = 60
@@ -35,17 +35,19 @@ LEAST_BY_PROPERTIES = 30
 
 CALL_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_calls").CALL_MUTANTS
 CONTEXT_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_context").CONTEXT_MUTANTS
+ENGINE_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_engine").ENGINE_MUTANTS
 """Of the files beside this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One fault: in ``file`` of the turn package, ``old`` (which occurs exactly once) becomes ``new``."""
+    """One fault: in ``file`` of the package, ``old`` (which occurs exactly once) becomes ``new``."""
 
     what: str
     file: str
     old: str
     new: str
+    package: str = "turn"
 
 
 MUTANTS = (
@@ -309,6 +311,7 @@ MUTANTS = (
     ),
     Mutant("recovery forgets calls", "recovery", "closing.append(ToolCallFinished(call.result))", "pass"),
     *(Mutant(*fault) for fault in (*CALL_MUTANTS, *CONTEXT_MUTANTS)),
+    *(Mutant(*fault, package="engine") for fault in ENGINE_MUTANTS),
 )
 
 EXAMPLE_FILES = (
@@ -343,7 +346,7 @@ class Verdict:
 
 def faulty_source(mutant: Mutant) -> str:
     """The module's text with the fault in it. Raises SystemExit when the table does not fit the code any more."""
-    source = (TURN / f"{mutant.file}.py").read_text()
+    source = (SERVICE / mutant.package / f"{mutant.file}.py").read_text()
     if mutant is SOUND:
         return source
     if source.count(mutant.old) != 1:

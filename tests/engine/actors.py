@@ -104,6 +104,7 @@ class Stage:
     requests: dict[str, list[ModelRequest]] = field(default_factory=dict[str, list[ModelRequest]])
     told: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     told_ends: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    ended_late: list[tuple[int, str, str]] = field(default_factory=list[tuple[int, str, str]])
     hook_fails: int = 0
     hook_failed: bool = False
     wrong: list[str] = field(default_factory=list[str])
@@ -129,11 +130,16 @@ class Stage:
         before = self.requests.setdefault(call.run_id, [])
         before.append(request)
         assert_requests(before[-2:])
+        inputs: list[object] = []
         for message in map(json.loads, request.messages):
+            inputs += message["parts"] if message["role"] == "USER" else ()
             for part in message["parts"]:
                 if isinstance(part, dict) and part.get("result") in ledger.results:
                     result = ledger.results[part["result"]]
                     assert part["status"] == result.status.value, "the model is told another result than readers"
+        own = [part for part in inputs if isinstance(part, str) and part.startswith("turn ")]
+        assert len(own) == len(set(own)), "the model is told a turn twice"
+        assert ledger.new.parent_run_id or ledger.stated in own, "the model is not told the turn"
 
     @property
     def live_calls(self) -> list[ModelCall]:
@@ -192,6 +198,20 @@ class Stage:
             raise
         finally:
             act.over = True
+
+    def end_late(self, act: ToolAct) -> None:
+        """A tool that was given up ends after all, and says so."""
+        assert act.invocation.on_late is not None
+        self.ended_late.append((self.life, act.run_id, act.invocation.call_id))
+        act.invocation.on_late()
+
+    def check_late(self) -> None:
+        """Of a run that goes on, each late end has been told by now."""
+        for life, run_id, call_id in self.ended_late:
+            ledger = self.disk.ledgers[run_id]
+            told = call_id in ledger.late or ledger.settled or life != self.life
+            assert told, "a late end was lost"
+        self.ended_late.clear()
 
     # --- hooks ------------------------------------------------------------------------------------------------------
 

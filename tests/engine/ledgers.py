@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from turnwire.v1 import event_pb2
 from turnwired.codec.event import event_from_pb
 from turnwired.codec.frame import Visibility, events_of
+from turnwired.codec.run import decode_turn
 from turnwired.domain.event import (
     Event,
     IterationFinished,
@@ -24,7 +25,7 @@ from turnwired.domain.event import (
     ToolCallStarted,
 )
 from turnwired.domain.failure import Reason
-from turnwired.domain.message import ToolResult
+from turnwired.domain.message import Text, ToolResult
 from turnwired.domain.outcome import Notice
 from turnwired.store.port import LogRow, NewRun, Settlement
 
@@ -61,6 +62,13 @@ class Ledger:
     started: RunStarted | None = None
     settlement: Settlement | None = None
     finished: RunFinished | None = None
+
+    @property
+    def stated(self) -> str:
+        """The words of its input, which no other run has."""
+        (message,) = decode_turn(self.new.spec, self.new.caller).input
+        (part,) = message.parts
+        return part.content.text if isinstance(part.content, Text) else ""
 
     @property
     def last(self) -> int:

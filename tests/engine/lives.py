@@ -26,6 +26,7 @@ from turnwired.domain.model import ModelSelection
 from turnwired.domain.run import Agent, Run, RunState, TurnSpec
 from turnwired.domain.trace import RunTrace
 from turnwired.engine.hooks import Hook
+from turnwired.engine.log import visibility_of
 from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
 from turnwired.store.memory import MemoryStore
@@ -241,9 +242,9 @@ class Lives:
 
     def check_idle(self) -> None:
         """When the loop is idle, and the store has answered all: no run is stuck, and every reader has all there is."""
-        connection = self.connection
-        if connection.held or connection.away or connection.dead or connection.troubled:
+        if not self.settled_down:
             return
+        self.stage.check_late()
         live = set(self.engine._live)
         unsettled = {ledger.new.run_id for ledger in self.disk.unsettled()}
         unheard = {act.run_id for act in self.stage.live_acts if act.deaf}
@@ -257,6 +258,12 @@ class Lives:
         for follower in self.followers:
             if follower.attached and not follower.slow:
                 assert follower.has_all, "a reader was not told"
+
+    @property
+    def settled_down(self) -> bool:
+        """Whether the store has answered all that it was asked, if the loop is idle."""
+        connection = self.connection
+        return not (connection.held or connection.away or connection.dead or connection.troubled)
 
     def read(self, ledger: Ledger) -> None:
         """What GetRun, GetTrace and ListRuns say of a run now: never more than is durable, and its end once it is."""
@@ -275,6 +282,9 @@ class Lives:
             assert not known or seen.state is RunState.SETTLED, "a run that has ended is said to go on"
             assert seen.parent_run_id == ledger.new.parent_run_id
             assert seen.session_id == ledger.new.session_id
+        if self.settled_down and not ledger.settled:
+            milestones = [item for item in ledger.events if visibility_of(item.event) is not Visibility.DELTA]
+            assert trace == trace_of(milestones), "the trace of a run that goes on is not its log"
         if known and ledger.finished is not None:
             assert run.outcome == listed.outcome == ledger.finished.outcome
             assert run.usage == listed.usage == ledger.finished.usage

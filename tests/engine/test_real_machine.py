@@ -246,9 +246,8 @@ class ServiceRules(RuleBasedStateMachine):
             case "fails":
                 act.end.set_exception(tool_failed())
             case "times out":
-                assert act.invocation.on_late is not None
                 for seconds in (0.0, 4.0):
-                    self.w.loop.call_later(seconds, act.invocation.on_late)
+                    self.w.loop.call_later(seconds, self.w.stage.end_late, act)
                 act.end.set_exception(timed_out())
             case _:
                 act.end.set_exception(RecursionError("a fault below the registry"))
