@@ -9,7 +9,7 @@ ENGINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ("readers are not told to go back", "follow", "Place(epoch, keep, rewind=keep)", "Place(epoch, keep)"),
     ("readers behind the window read on", "follow", "if place.sequence + 1 < log.oldest():", "if False:"),
     ("readers are not woken", "log", "            self._drained.clear()\n        self.wake()", "            self._drained.clear()"),
-    ("what is given up is not cancelled", "execution", "            work.cancel()\n", ""),
+    ("what is given up is not cancelled", "execution", "            work.cancel()\n", "            pass\n"),
     (
         "what is given up is told twice",
         "execution",
