@@ -283,6 +283,7 @@ class Lives:
             assert seen.parent_run_id == ledger.new.parent_run_id
             assert seen.session_id == ledger.new.session_id
         if self.settled_down and not ledger.settled:
+            trace = self.loop.finish(self.engine.get_trace(CALLER, run_id))  # now that nothing goes on beside it
             milestones = [item for item in ledger.events if visibility_of(item.event) is not Visibility.DELTA]
             assert trace == trace_of(milestones), "the trace of a run that goes on is not its log"
         if known and ledger.finished is not None:
