@@ -2,8 +2,8 @@
 
 ``python scripts/mutants.py`` prints a table and exits 1 when a fault survives. Each fault is first put before the
 property tests alone (tests/turn/test_invariants.py), and before the example tests when those do not notice it; one of
-the engine is put before its state machine (tests/engine/test_real_machine.py). No file is changed: each fault lives in a
-forked process that imports one module with other words in it.
+the engine is put before its state machine (tests/engine/test_real_machine.py). No file is changed: each fault lives in
+a forked process that imports one module with other words in it.
 Needs fork, so it does not run on Windows.
 """
 
@@ -25,7 +25,6 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
-SERVICE = ROOT / "service" / "turnwired"
 EXAMPLES = 80
 """Examples of the property tests for each fault; the suite itself uses more."""
 ENGINE_EXAMPLES = 2000
@@ -38,6 +37,7 @@ LEAST_BY_PROPERTIES = 30
 
 
 CALL_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_calls").CALL_MUTANTS
+WAITING_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_waiting").WAITING_MUTANTS
 CONTEXT_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_context").CONTEXT_MUTANTS
 ENGINE_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_engine").ENGINE_MUTANTS
 """Of the files beside this one."""
@@ -45,13 +45,15 @@ ENGINE_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("m
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One fault: in ``file`` of the package, ``old`` (which occurs exactly once) becomes ``new``."""
+    """One fault: in ``file`` of the turn package, ``old`` (which occurs exactly once) becomes ``new``.
+
+    A file with a dot, such as ``policy.permissions``, is of another package.
+    """
 
     what: str
     file: str
     old: str
     new: str
-    package: str = "turn"
 
 
 MUTANTS = (
@@ -89,7 +91,7 @@ MUTANTS = (
     # --- repaired arguments, late ends, errors that nobody read
     Mutant("repairs are not told in the log", "batch", "                out.emit(aftermath.repaired(call))\n", ""),
     Mutant("repairs are not told to the model", "batch", "        if call.repairs:\n", "        if False:\n"),
-    Mutant("a late end is told again", "aftermath", "self._begun.discard(call_id)", "pass"),
+    Mutant("a late end is told again", "aftermath", "self._told.add(call_id)", "pass"),
     Mutant(
         "a late end of a call that never ran is told", "aftermath", "if call_id not in self._begun", "if not call_id"
     ),
@@ -99,22 +101,27 @@ MUTANTS = (
     Mutant("effects are forgotten with unread errors", "history", "and not unread(p.content))", "and False)"),
     Mutant("recovery keeps unread errors", "recovery", "        if self._unread:\n", "        if False:\n"),
     # --- bounds and order of tools
-    Mutant("one tool too many at once", "batch", "if self._running >= self._max", "if self._running > self._max"),
+    Mutant("one tool too many at once", "batch", "elif self._running < self._max", "elif self._running <= self._max"),
     Mutant("places of finished tools stay taken", "batch", "self._running -= 1", "pass"),
     Mutant("tools start before all are checked", "batch", "if self._unresolved:", "if False:"),
     Mutant(
         "tools start in reverse",
         "batch",
-        "        for call in self._calls:\n            if self._running",
-        "        for call in reversed(self._calls):\n            if self._running",
+        "        for call in self._calls:\n            if call.state is not CallState.READY",
+        "        for call in reversed(self._calls):\n            if call.state is not CallState.READY",
     ),
-    Mutant("executing is not announced", "batch", "out.emit(ToolCallExecuting(call.call_id))", "pass"),
+    Mutant(
+        "executing is not announced",
+        "batch",
+        "self._running += 1\n                out.emit(ToolCallExecuting(call.call_id))",
+        "self._running += 1",
+    ),
     Mutant("finished is not announced", "batch", "out.emit(ToolCallFinished(result, duration_ns))", "pass"),
     Mutant(
         "a second result is believed",
         "batch",
-        "        if call is None or call.state is not CallState.EXECUTING:\n            return False\n        result",
-        "        if call is None:\n            return False\n        result",
+        "if call is None or call.state is not (CallState.WITH",
+        "if call is None or call.state is CallState.ASKED and call.state is not (CallState.WITH",
     ),
     Mutant(
         "what waits is forgotten when the run stops",
@@ -314,8 +321,8 @@ MUTANTS = (
         "pass",
     ),
     Mutant("recovery forgets calls", "recovery", "closing.append(ToolCallFinished(call.result))", "pass"),
-    *(Mutant(*fault) for fault in (*CALL_MUTANTS, *CONTEXT_MUTANTS)),
-    *(Mutant(*fault, package="engine") for fault in ENGINE_MUTANTS),
+    *(Mutant(*fault) for fault in (*CALL_MUTANTS, *WAITING_MUTANTS, *CONTEXT_MUTANTS)),
+    *(Mutant(what, f"engine.{file}", old, new) for what, file, old, new in ENGINE_MUTANTS),
 )
 
 EXAMPLE_FILES = (
@@ -333,6 +340,11 @@ EXAMPLE_FILES = (
     "test_completion.py",
     "test_admission.py",
     "test_aftermath.py",
+    "test_approvals.py",
+    "test_asked_circles.py",
+    "test_caller.py",
+    "test_resume.py",
+    "../policy/test_permissions.py",
     "test_budgets.py",
 )
 SOUND = Mutant("nothing", "machine", "", "")
@@ -348,9 +360,19 @@ class Verdict:
     complaint: str = ""
 
 
+def module_of(mutant: Mutant) -> str:
+    """The name of the module that gets the fault."""
+    return f"turnwired.{mutant.file}" if "." in mutant.file else f"turnwired.turn.{mutant.file}"
+
+
+def path_of(mutant: Mutant) -> Path:
+    """The file of that module."""
+    return ROOT / "service" / f"{module_of(mutant).replace('.', '/')}.py"
+
+
 def faulty_source(mutant: Mutant) -> str:
     """The module's text with the fault in it. Raises SystemExit when the table does not fit the code any more."""
-    source = (SERVICE / mutant.package / f"{mutant.file}.py").read_text()
+    source = path_of(mutant).read_text()
     if mutant is SOUND:
         return source
     if source.count(mutant.old) != 1:
@@ -377,10 +399,15 @@ class FaultyFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._source, f"<faulty {self._name}>", "exec"), module.__dict__)  # noqa: S102 - that is its job
 
 
+def of_engine(mutant: Mutant) -> bool:
+    """Whether the fault is put before the state machine over the real engine."""
+    return mutant.file.startswith("engine.")
+
+
 def judge(mutant: Mutant) -> tuple[str, str]:
     """Put one fault before the tests, in this process: who noticed it, and the complaint."""
-    sys.meta_path.insert(0, FaultyFinder(f"turnwired.{mutant.package}.{mutant.file}", faulty_source(mutant)))
-    engine = mutant.package == "engine"
+    sys.meta_path.insert(0, FaultyFinder(module_of(mutant), faulty_source(mutant)))
+    engine = of_engine(mutant)
     check = importlib.import_module("engine.test_real_machine" if engine else "turn.test_invariants").check
 
     try:
@@ -428,7 +455,7 @@ def fork(mutant: Mutant) -> tuple[int, int]:
         os.close(writing)
         return child, reading
     os.close(reading)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS if mutant.package == "turn" else ENGINE_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, ENGINE_SECONDS if of_engine(mutant) else SECONDS)
     code = 2
     try:
         noticed_by, complaint = judge(mutant)
@@ -468,7 +495,7 @@ def main() -> int:
     """Judge the sound machine and all faults, and print the table."""
     parser = argparse.ArgumentParser(description="Seed faults in turn and engine; their tests must notice each.")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 4), help="faults judged side by side")
-    parser.add_argument("--package", default="", help="only faults of this one: turn or engine")
+    parser.add_argument("--engine", action="store_true", help="only faults of the engine")
     parser.add_argument("--only", default="", help="only faults whose description has this in it")
     parser.add_argument("--every", type=int, default=1, help="only each so-manieth fault, for a quick look")
     options = parser.parse_args()
@@ -476,7 +503,7 @@ def main() -> int:
     sys.path[:0] = [str(ROOT / "service"), str(ROOT / "tests")]
     for name in ("pytest", "hypothesis.stateful", "turnwired.domain.event", "turnwired.policy.bounds"):
         importlib.import_module(name)  # once, before the forks
-    among = [mutant for mutant in MUTANTS if options.package in ("", mutant.package)]
+    among = [mutant for mutant in MUTANTS if of_engine(mutant) or not options.engine]
     chosen = [mutant for mutant in among if options.only in mutant.what][:: options.every]
     sound, *verdicts = judge_all([SOUND, *chosen], options.jobs)
     if sound.noticed_by != NOBODY:
@@ -489,7 +516,7 @@ def main() -> int:
         f"\n{len(verdicts)} faults: {counts[PROPERTIES_DID]} noticed by the properties, {counts[EXAMPLES_DID]} by the "
         f"examples, {counts[NOBODY]} survived; {time.monotonic() - began:.0f} s"
     )
-    enough = options.only or options.package or options.every > 1 or counts[PROPERTIES_DID] >= LEAST_BY_PROPERTIES
+    enough = options.only or options.engine or options.every > 1 or counts[PROPERTIES_DID] >= LEAST_BY_PROPERTIES
     return 0 if enough and not counts[NOBODY] else 1
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     # --- budgets
     ("budget: reached, the run goes on", "machine", "self._budget_reached(fact, out)", "pass"),
-    ("budget: reached is not heard", "state", "ModelFailed, BudgetReached, ", "ModelFailed, "),
+    ("budget: reached is not heard", "state", "ModelFailed, BudgetReached})", "ModelFailed})"),
     ("budget: a call not made is charged", "machine", "FinishReason.ERROR if self._input_tokens is None else ", ""),
     (
         "budget: a cut call costs no time",
         "machine",
-        "failure=end.failure,\n            duration_ns=fact.duration_ns,",
-        "failure=end.failure,",
+        "self._close_iteration(out, reason, fact, failure=end.failure)",
+        "self._close_iteration(out, reason, None, failure=end.failure)",
     ),
     ("budget: its output limit is the model's", "machine", "and self._budget_cap is not None", "and False"),
     (
@@ -109,8 +109,8 @@ CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "completion: recovery forgets the instruction",
         "recovery",
-        "correction = metadata[INSTRUCTION]",
-        "correction = ''",
+        "self._correct(metadata[INSTRUCTION])",
+        'self._correct("")',
     ),
     (
         "completion: failed tools do not count",
@@ -133,7 +133,12 @@ CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "self._bounds.max_tool_calls",
     ),
     ("bound: one call of a tool too many", "admission", "self._by_tool[name] >= limit", "self._by_tool[name] > limit"),
-    ("bound: calls of a tool do not count", "admission", "self._by_tool[name] += 1", "pass"),
+    (
+        "bound: calls of a tool do not count",
+        "admission",
+        "        self._by_tool[name] += 1\n        return",
+        "        return",
+    ),
     ("bound: all other tools are free", "admission", 'limits.get("*")', "None"),
     ("bound: a name does not win", "admission", "limits[name] if name in limits else", "None if False else"),
     ("bound: a tool is named again and again", "admission", "self._told.add(call.name)", "pass"),
@@ -157,5 +162,9 @@ CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ("circle: arguments as they are written", "loops", "sort_keys=True, ", ""),
     ("circle: polling is one", "loops", "if name in self._polling:", "if False:"),
     ("circle: only single calls", "loops", "range(1, MAX_PERIOD + 1)", "range(1, 2)"),
+    ("usage: a report without counts is one", "answer", "usage.input_tokens is not None or ", "True or "),
+    ("usage: an empty report takes the last", "answer", "self.usage = usage  # cum", "self.usage = None  # cum"),
+    ("usage: a count that is lacking stays so", "ledger", "if reported.input_tokens is None or", "if False and"),
+    ("usage: what is filled in looks reported", "ledger", "            source=UsageSource.MIXED,\n", ""),
     ("circle: side by side is one", "loops", "break  # here the cycle is left", "continue"),
 )

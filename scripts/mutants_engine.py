@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ENGINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
-    ("effects begin before their events are durable", "execution", "await self._log.flushed(barrier)", "pass"),
+    ("effects begin before their events are durable", "execution", "await self.log.flushed(barrier)", "pass"),
     ("milestones are shown before they are durable", "log", "self._blockers.append(sequence)", "pass"),
     ("readers go back too little", "follow", "else begun - 1", "else begun"),
     ("readers are not told to go back", "follow", "Place(epoch, keep, rewind=keep)", "Place(epoch, keep)"),
@@ -22,14 +22,9 @@ ENGINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "self._take_when_unwound, step, work)",
     ),
     ("late ends are lost", "execution", "on_late=lambda: self.feed(ToolResultLate(call_id))", "on_late=lambda: None"),
-    ("the end is told before it is durable", "execution", " and self._log.finished", ""),
-    ("traces show what is not durable", "execution", " if item.sequence <= self._log.visible", ""),
-    (
-        "the deadline outlives the run",
-        "execution",
-        "                self._deadline.cancel()\n",
-        "                pass\n",
-    ),
+    ("the end is told before it is durable", "execution", " and self.log.finished", ""),
+    ("traces show what is not durable", "execution", " if item.sequence <= self.log.visible", ""),
+    ("the deadline outlives the run", "run_clock", "            self._timer.cancel()\n", "            pass\n"),
     (
         "tasks outlive the run",
         "execution",

@@ -215,6 +215,7 @@ def _wiring(
             max_active_runs=config.server.max_active_runs,
             max_run_depth=config.server.max_run_depth,
             heartbeat_seconds=config.server.heartbeat_seconds,
+            leave_waiting=config.store.path != MEMORY,
             deployment_policy=layer.policy,
             deployment_ref=layer.ref,
             ceiling=ceiling_of(config),

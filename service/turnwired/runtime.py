@@ -24,6 +24,7 @@ from turnwired.codec.following import read_frame
 from turnwired.codec.frame import Visibility
 from turnwired.config.load import PROGRAM
 from turnwired.config.model import MEMORY, Config, ProviderConfig
+from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalState
 from turnwired.domain.errors import FieldViolation, InvalidRequest, TurnwireError, Unavailable
 from turnwired.domain.event import LoggedEvent, ModelUsage, RunFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -35,11 +36,15 @@ from turnwired.domain.run import Caller, Cursor, OnDisconnect, Run, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage
-from turnwired.engine.service import Accepted, Engine
+from turnwired.engine.live import Accepted
+from turnwired.engine.service import Engine
+from turnwired.engine.steering import Answer
 from turnwired.policy.leaves import policy_of
 from turnwired.policy.validate import read_policy, require_valid
 from turnwired.providers.port import ModelProvider
-from turnwired.rpc.inside import checked
+from turnwired.rpc.inside import checked, checked_input
+from turnwired.runtime_calls import OwnCalls
+from turnwired.store.port import ApprovalFilter
 from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.registry import Source
 
@@ -155,6 +160,7 @@ class Runtime:
         policies: Policy | Mapping[str, object] = NO_POLICY,
         model: ModelSelection | str | None = None,
         tools: ToolSelection | None = None,
+        client_tools: Sequence[Callable[..., object]] = (),
         output_schema: Mapping[str, object] | str | None = None,
         include_trace: bool = False,
         request_id: str = "",
@@ -167,6 +173,7 @@ class Runtime:
         """Run one turn to its settled end and return that. However the run ends, it ends in a result.
 
         ``policies`` is the run's layer of policy, as a Policy or as in the file (``{"loop": {"max_steps": 3}}``).
+        ``client_tools`` are functions that are tools of this turn alone; they run here, while the run waits for them.
         ``model`` may be ``"provider/model"``. ``output_schema`` is the JSON Schema of the answer. ``headers`` may carry
         a ``traceparent``. ``on_event`` gets every event of the run's log, in order; a slow one slows only itself.
         ``on_settle`` gets the result once, also when this task is cancelled.
@@ -179,6 +186,8 @@ class Runtime:
         """
         engine = self._running()
         who = caller or Caller()
+        selected = tools or ToolSelection()
+        own = OwnCalls(client_tools) if client_tools else None
         spec = TurnSpec(
             caller=who,
             input=_messages(input),
@@ -186,14 +195,14 @@ class Runtime:
             agent_id=agent,
             session_id=session_id,
             policy=_policy(policies),
-            tools=tools or ToolSelection(),
+            tools=selected if own is None else await own.selection(selected),
             model=_model(model),
             output_format=_output_format(output_schema),
             include_trace=include_trace,
             labels=dict(labels or {}),
             on_disconnect=OnDisconnect.CANCEL,
         )
-        run = _Reader(engine, who, on_event, on_settle)
+        run = _Reader(engine, who, on_event, on_settle, own)
         starting = asyncio.create_task(engine.start_turn(checked(spec), headers))
         try:
             run.accepted = await asyncio.shield(starting)
@@ -203,12 +212,57 @@ class Runtime:
                 run.accepted = await starting
                 await run.leave()
             raise
+        finally:
+            if own is not None:
+                await own.close()
         return await run.settle()
 
     async def cancel_run(self, run_id: str, *, caller: Caller | None = None) -> Run:
         """Ask a run to stop; whoever runs it gets its result. Idempotent. Raises NotFound."""
         failure = Failure(FailurePhase.MODEL, Reason.CANCELLED, "cancel_run was called.")
         return await self._running().cancel_run(caller or Caller(), run_id, failure)
+
+    async def list_approvals(
+        self, *, run_id: str | None = None, session_id: str | None = None, caller: Caller | None = None
+    ) -> Sequence[Approval]:
+        """The questions that nobody has answered, oldest first; at most 500."""
+        pending = (ApprovalState.PENDING,)
+        query = ApprovalFilter((caller or Caller()).tenant, run_id=run_id, session_id=session_id, states=pending)
+        return (await self._running().steering.list_approvals(query, 500, ""))[0]
+
+    async def resolve_approval(
+        self,
+        approval: Approval,
+        decision: ApprovalDecision | str,
+        *,
+        always_patterns: Sequence[str] = (),
+        comment: str = "",
+        caller: Caller | None = None,
+    ) -> Run:
+        """Answer a question: ``"ONCE"``, ``"ALWAYS"`` or ``"REJECT"``; returns when the decision is stored.
+
+        ``comment`` is told to the model on REJECT. The answer holds for the call of ``approval`` and no other. Raises
+        NotFound, and Conflict when somebody answered otherwise or the run has ended.
+        """
+        given = Answer(ApprovalDecision(decision), tuple(always_patterns), comment, approval.call_digest)
+        steering = self._running().steering
+        return await steering.resolve(caller or Caller(), approval.run_id, approval.approval_id, given)
+
+    async def append_input(
+        self,
+        run_id: str,
+        input: str | Message | Sequence[Message],  # noqa: A002 - the contract's word
+        *,
+        request_id: str = "",
+        caller: Caller | None = None,
+    ) -> Run:
+        """Add the user's words to a run in progress: its model reads them in the next iteration.
+
+        The same ``request_id`` again adds nothing. Raises NotFound, InvalidRequest, and Conflict RUN_SETTLED when there
+        will be no next iteration.
+        """
+        messages = checked_input(run_id, request_id, _messages(input))
+        return (await self._running().steering.append_input(caller or Caller(), run_id, request_id, messages))[1]
 
     async def get_run(self, run_id: str, *, caller: Caller | None = None) -> Run:
         """A run as it stands. Raises NotFound."""
@@ -263,7 +317,15 @@ class Runtime:
 class _Reader:
     """Reads one run's log to its end, and tells the caller of it. ``accepted`` is set when there is a run."""
 
-    def __init__(self, engine: Engine, caller: Caller, on_event: OnEvent | None, on_settle: OnSettle | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        caller: Caller,
+        on_event: OnEvent | None,
+        on_settle: OnSettle | None,
+        own: OwnCalls | None,
+    ) -> None:
+        self._own = own
         self.accepted: Accepted | None = None
         self._engine = engine
         self._caller = caller
@@ -283,7 +345,8 @@ class _Reader:
         failures = 0
         while self._finished is None:
             before = self._cursor
-            level = Visibility.OUTCOME if self._on_event is None else Visibility.DELTA
+            level = Visibility.OUTCOME if self._own is None else Visibility.MILESTONE
+            level = level if self._on_event is None else Visibility.DELTA
             try:
                 await self._engine.follow(self._caller, self._run.run_id, self._cursor, level, self._take)
             except Unavailable as error:
@@ -300,7 +363,7 @@ class _Reader:
 
     async def settle(self) -> TurnResult:
         """The settled result, whether or not all events were told before. Tells ``on_settle``."""
-        self._on_event = None
+        self._on_event = self._own = None
         await self.read()
         finished = self._finished
         assert finished is not None, "a log that was read to its end ends with RunFinished"
@@ -325,6 +388,8 @@ class _Reader:
         if frame.rewind is not None:
             await self._tell(Rewound(frame.rewind))
         for logged in frame.events:
+            if self._own is not None:
+                self._own.take(self._engine, self._caller, self._run.run_id, self._run.session_id, logged)
             await self._tell(logged)
             if isinstance(logged.event, RunFinished):
                 self._finished = logged.event

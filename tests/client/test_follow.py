@@ -278,6 +278,15 @@ async def test_a_stream_that_closes_to_wait_is_not_cut(service: ScriptedTurnServ
     assert await sequences(followed(request)) == [1, 2]
 
 
+@pytest.mark.requirement("APPROVE-25")
+async def test_what_is_told_while_the_run_waits_does_not_make_the_end_of_its_stream_a_cut(
+    service: ScriptedTurnService, followed: Follow
+) -> None:
+    service.scripts = [Script([frame(started(), waiting(2), text(3, "late"))])]
+    request = RunTurnRequest(turn=TurnSpec(agent_id="assistant"), on_wait=ON_WAIT_CLOSE)
+    assert await sequences(followed(request)) == [1, 2, 3]
+
+
 @pytest.mark.requirement("CLIENT-2", "CLIENT-9")
 async def test_a_stream_that_was_to_stay_open_while_waiting_is_cut(
     service: ScriptedTurnService, followed: Follow

@@ -70,3 +70,27 @@ def test_structured_output_is_there_once_the_run_has_ended_with_it() -> None:
     end.run_finished.structured_output_json = '{"n":1}'
     view.apply(update(end))
     assert view.structured_output_json == '{"n":1}'
+
+
+def waited_for(view: RunView) -> list[str] | None:
+    """Ids of the questions that the run waits for; None: it does not wait."""
+    return None if view.waiting is None else [item.approval_id for item in view.waiting.approvals]
+
+
+@pytest.mark.requirement("APPROVE-25")
+def test_a_view_shows_what_the_run_waits_for_while_it_waits() -> None:
+    view = RunView()
+    view.apply(update(started()))
+    assert waited_for(view) is None
+    question = RunEvent(sequence=2)
+    question.run_waiting.approvals.add(approval_id="appr_1")
+    late = RunEvent(sequence=3)
+    late.notice.message = "A call ended late."
+    view.apply(update(question, late))
+    assert waited_for(view) == ["appr_1"]
+    resumed = RunEvent(sequence=4)
+    resumed.run_resumed.SetInParent()
+    view.apply(update(resumed))
+    assert waited_for(view) is None
+    view.apply(update(RunEvent(sequence=5, run_waiting=question.run_waiting), finished(6, "Done.")))
+    assert waited_for(view) is None

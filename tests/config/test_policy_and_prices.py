@@ -69,8 +69,8 @@ def test_without_a_ceiling_section_only_the_built_in_one_holds(tmp_path: Path) -
             "ceiling.timeout.run: a ceiling is a value, not a mode; leave it unset",
         ),
         (
-            "[agents.a.policy.approval]\nauto_approve = true",
-            "agents.a.policy.approval.auto_approve: is not enforced by this version; leave it unset",
+            "[agents.a.policy.approval]\nrules = [{permission = 'tool', pattern = '', action = 'ask'}]",
+            "agents.a.policy.approval.rules[0].pattern: must be 1 to 1024 characters",
         ),
         ("policy = 1", "policy: takes a table such as {loop = {max_steps = 10}}"),
     ],

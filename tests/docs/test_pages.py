@@ -22,6 +22,7 @@ from turnwired.config.load import read_config
 DOCS = ROOT / "docs"
 EXAMPLE = ROOT / "examples" / "in_process" / "support.py"
 PAGES = [
+    "approvals",
     "in_process",
     "testing",
     "agents",

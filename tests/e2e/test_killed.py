@@ -161,7 +161,7 @@ async def test_a_reader_ahead_of_what_was_stored_is_told_to_rewind(tmp_path: Pat
     assert rewinds[0].cursor.epoch == 2
 
 
-@pytest.mark.requirement("E2E-42")
+@pytest.mark.requirement("E2E-42", "SCN-119")
 async def test_calls_cut_by_a_kill_say_what_is_known_and_the_session_goes_on(tmp_path: Path) -> None:
     async with provider() as p:
         three = calls(("add", {"a": 40, "b": 2}), ("pass_gate", {"name": "closed"}), ("record", {"word": "late"}))

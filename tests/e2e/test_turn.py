@@ -35,7 +35,7 @@ async def test_a_turn_with_a_python_tool_and_an_mcp_tool_answers_with_both_resul
     assert ended.code == 0
 
 
-@pytest.mark.requirement("E2E-2")
+@pytest.mark.requirement("E2E-2", "MATRIX-1")
 async def test_arguments_end_and_the_provider_finishes_before_the_tool_does_and_the_run_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -76,7 +76,7 @@ async def test_arguments_end_and_the_provider_finishes_before_the_tool_does_and_
     assert all(before <= after for before, after in pairwise(times))
 
 
-@pytest.mark.requirement("E2E-3")
+@pytest.mark.requirement("E2E-3", "MATRIX-14")
 async def test_a_settled_run_reads_after_a_restart_as_it_was_streamed_and_from_its_end_there_is_nothing(
     tmp_path: Path,
 ) -> None:

@@ -51,7 +51,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
             assert (ended.code, "Traceback" in ended.stderr) == (0, False), ended.stderr
 
 
-@pytest.mark.requirement("E2E-80")
+@pytest.mark.requirement("E2E-80", "SCN-080")
 @pytest.mark.parametrize("wire", PATHS)
 async def test_a_turn_with_a_tool_runs_over_each_wire_and_its_words_go_back_to_it(world: World, wire: str) -> None:
     before = len(world.wires.requests[wire])

@@ -169,7 +169,7 @@ class Stage:
         assert not ledger.settled, "a tool begins for a run that has ended"
         assert ledger.executing(invocation.call_id), "a tool runs before that is durable, or after its end"
         assert (invocation.run_id, invocation.call_id) not in self.ran, "a call runs twice"
-        assert ledger.life == self.life, "a call of another process is run"
+        assert ledger.life == self.life or ledger.resumed, "a call of another process is run"
         bounds = self.bounds(invocation.run_id)
         running = sum(act.run_id == invocation.run_id for act in self.live_acts)
         assert running < bounds.max_parallel_calls, "more tools run at once than may"

@@ -24,14 +24,14 @@ from turnwired.domain.generation import (
     ToolCallOpened,
 )
 from turnwired.domain.run import Cursor
-from turnwired.store.port import LogRow, Settlement
+from turnwired.store.port import Changes, LogRow, Settlement
 from turnwired.testing.provider import Step, fails, stopped, usage
 from turnwired.testing.registry import Function
 from turnwired.tools.port import ToolInvocation
 
 CANCELLED = Failure(FailurePhase.MODEL, Reason.CANCELLED, "chaos")
 WORDS = ("a", " ", "", "lorem ipsum ", "\u2028", "\U0001f600", "x" * 700, "{", '"', "\n\n")
-NAMES = ("ok", "fails", "breaks", "dawdles", "hangs", "reports", "lingers", "unknown", "")
+NAMES = ("ok", "fails", "breaks", "dawdles", "hangs", "reports", "lingers", "client", "unknown", "")
 ARGUMENTS = ("", "{}", '{"a": 1}', '{"a": ', "null", "[]", "x" * 500, '{"a": "\\ud800"}')
 
 
@@ -204,7 +204,7 @@ class DyingStore(FaultyStore):
         self.dead = self.fence = False
         self.die_after = appends
 
-    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
+    async def append(self, row: LogRow, settlement: Settlement | None = None, changes: Changes | None = None) -> None:
         """Append, fail, or be cut off before or after."""
         rng = self.chaos.random
         if self.die_after is not None:
@@ -212,14 +212,14 @@ class DyingStore(FaultyStore):
             if self.die_after < 0:
                 self.dead, self.die_after = True, None
                 if rng.random() < 0.5:
-                    await super().append(row, settlement)
+                    await super().append(row, settlement, changes)
         if self.dead:
             self.fence = True
         elif rng.random() < self.unreliable:
             if rng.random() < 0.5:
-                await super().append(row, settlement)  # stored, and the answer is lost
+                await super().append(row, settlement, changes)  # stored, and the answer is lost
             raise StoreUnavailable("chaos")
-        await super().append(row, settlement)
+        await super().append(row, settlement, changes)
 
 
 async def watcher(w: World, run_id: str, live: Reader, chaos: Chaos) -> tuple[int, Reader]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from turnwired.domain.errors import Fenced, StoreUnavailable
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import (
+    ApprovalFilter,
+    Changes,
     LogRow,
     NewRun,
     RunCreated,
@@ -17,7 +19,9 @@ from turnwired.store.port import (
     Settlement,
     SpendingScope,
     StoredAgent,
+    StoredApproval,
     StoredMessage,
+    StoredRule,
     StoredRun,
     StoredSession,
 )
@@ -36,7 +40,7 @@ class FaultyStore:
     create_gate: asyncio.Event | None = None
     lost_answers: int = 0
     load_gate: asyncio.Event | None = None
-    create_fault: Exception | None = None
+    create_fault: BaseException | None = None
     appended: list[LogRow] = field(default_factory=list)
     held: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -55,7 +59,7 @@ class FaultyStore:
             raise StoreUnavailable("did not answer in time", uncertain=True)
         return created
 
-    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
+    async def append(self, row: LogRow, settlement: Settlement | None = None, changes: Changes | None = None) -> None:
         if self.gate is not None:
             self.held.set()
             await self.gate.wait()
@@ -64,7 +68,7 @@ class FaultyStore:
         if self.fail_next > 0:
             self.fail_next -= 1
             raise StoreUnavailable("the disk is full")
-        await self.inner.append(row, settlement)
+        await self.inner.append(row, settlement, changes)
         self.appended.append(row)
 
     async def read_rows(self, run_id: str, after_sequence: int, max_bytes: int) -> Sequence[LogRow]:
@@ -102,6 +106,17 @@ class FaultyStore:
         self, tenant: str, session_id: str, page_size: int, page_token: str
     ) -> tuple[Sequence[StoredMessage], str]:
         return await self.inner.list_messages(tenant, session_id, page_size, page_token)
+
+    async def get_approval(self, tenant: str, run_id: str, approval_id: str) -> StoredApproval | None:
+        return await self.inner.get_approval(tenant, run_id, approval_id)
+
+    async def list_approvals(
+        self, query: ApprovalFilter, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredApproval], str]:
+        return await self.inner.list_approvals(query, page_size, page_token)
+
+    async def session_rules(self, tenant: str, session_id: str) -> Sequence[StoredRule]:
+        return await self.inner.session_rules(tenant, session_id)
 
     async def delete_session(self, tenant: str, session_id: str) -> None:
         await self.inner.delete_session(tenant, session_id)

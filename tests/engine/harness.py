@@ -133,12 +133,13 @@ async def world(
     max_run_depth: int = 4,
     model: ScriptedProvider | None = None,
     price_of: PriceOf = no_price,
+    provider_name: str = "scripted",
 ) -> AsyncIterator[World]:
     """An engine that is up, and is stopped at the end. ``model`` stands in for a provider with the script."""
-    provider = model or ScriptedProvider(list(script))
+    provider = model or ScriptedProvider(list(script), provider_name)
     registry = MemoryRegistry(dict(functions or {}))
     kept = store or MemoryStore()
-    selection = ModelSelection("scripted", "scripted-model", options=options or GenerationOptions())
+    selection = ModelSelection(provider_name, "scripted-model", options=options or GenerationOptions())
     wiring = Wiring(
         config=EngineConfig(
             "default",
@@ -148,7 +149,7 @@ async def world(
             deployment_policy=policy or Policy(),
         ),
         agents={"default": Agent("default", ("Be brief.",), selection), **{agent.agent_id: agent for agent in agents}},
-        providers={"scripted": provider},
+        providers={provider_name: provider},
         default_model=selection,
         registry=registry,
         store=kept,

@@ -10,13 +10,18 @@ from collections.abc import Sequence
 from engine.harness import CALLER, LIMIT, Reader, World
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import decode_message
+from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalState
 from turnwired.domain.event import (
+    ApprovalRequested,
+    ApprovalResolved,
     IterationFinished,
     IterationStarted,
     LoggedEvent,
     PartFinished,
     RunFinished,
+    RunResumed,
     RunStarted,
+    RunWaiting,
     TextDelta,
     ToolCallArgumentsFinished,
     ToolCallExecuting,
@@ -29,7 +34,7 @@ from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.run import RunState
 from turnwired.engine.log import visibility_of
 from turnwired.providers.port import ModelRequest
-from turnwired.store.port import RunFilter, SpendingScope
+from turnwired.store.port import ApprovalFilter, RunFilter, SpendingScope
 from turnwired.turn.trace import trace_of
 
 
@@ -46,6 +51,7 @@ def assert_log(events: Sequence[LoggedEvent]) -> None:
     assert len(set(late)) == len(late), "a late result is told twice"
     _assert_calls(events)
     _assert_parts(events)
+    _assert_asked(events)
     finished = events[-1].event
     assert isinstance(finished, RunFinished)
     if finished.outcome.kind is not OutcomeKind.ANSWERED:
@@ -73,6 +79,53 @@ def _assert_calls(events: Sequence[LoggedEvent]) -> None:
         assert seen[0] == 0, (call_id, seen)
         assert seen == sorted(set(seen)), (call_id, seen)
         assert seen[-1] == 3, (call_id, seen)
+
+
+def _assert_asked(events: Sequence[LoggedEvent]) -> None:
+    """A question has one answer at most, its call runs after a yes alone, and a run that waits does nothing."""
+    asked: dict[str, str] = {}
+    answers: dict[str, ApprovalDecision] = {}
+    handed: set[str] = set()
+    waits = False
+    for item in events:
+        match item.event:
+            case ApprovalRequested(approval):
+                assert approval.approval_id not in asked
+                assert approval.call.call_id not in asked.values(), "one question at most per call"
+                asked[approval.approval_id] = approval.call.call_id
+            case ApprovalResolved(approval_id, decision):
+                assert approval_id in asked
+                assert approval_id not in answers, "a question was answered twice"
+                answers[approval_id] = decision
+            case RunWaiting():
+                waits = True
+                assert handed <= {call.call_id for call in item.event.client_tool_calls}
+                handed.clear()
+            case RunResumed():
+                assert waits, "a run went on that did not wait"
+                assert not handed, "a run that waits did something"
+                waits = False
+            case IterationStarted() | ToolCallStarted() | TextDelta():
+                assert not waits, "a run that waits did something"
+            case ToolCallExecuting(call_id):
+                if waits:
+                    handed.add(call_id)  # it was handed to the caller, who is told of it right after
+                about = [approval_id for approval_id, call in asked.items() if call == call_id]
+                assert all(
+                    answers.get(approval_id) in (ApprovalDecision.ONCE, ApprovalDecision.ALWAYS)
+                    for approval_id in about
+                ), "a call ran without the answer"
+            case _:
+                pass
+
+
+async def assert_approvals(w: World, run_id: str, events: Sequence[LoggedEvent]) -> None:
+    """What is listed of a settled run's questions is what its log says of them, and none is open."""
+    query = ApprovalFilter(CALLER.tenant, run_id=run_id)
+    listed, _ = await w.engine.steering.list_approvals(query, 500, "")
+    told = {item.entry.approval_id: item.entry for item in trace_of(events).entries if isinstance(item.entry, Approval)}
+    assert {approval.approval_id: approval for approval in listed} == told
+    assert ApprovalState.PENDING not in {approval.state for approval in listed}
 
 
 def _assert_parts(events: Sequence[LoggedEvent]) -> None:
@@ -107,6 +160,7 @@ async def assert_same_for_all(w: World, run_id: str, live: Reader, watchers: Seq
     assert run.last_sequence == len(reloaded.events)
     assert run.usage == reloaded.finished.usage
     assert await w.engine.get_trace(CALLER, run_id) == trace_of(reloaded.events)
+    await assert_approvals(w, run_id, reloaded.events)
 
 
 def assert_history(messages: Sequence[Message]) -> None:

@@ -18,7 +18,9 @@ from turnwired.domain.event import (
     IterationStarted,
     LoggedEvent,
     RunFinished,
+    RunResumed,
     RunStarted,
+    RunWaiting,
     ToolCallArgumentsFinished,
     ToolCallExecuting,
     ToolCallFinished,
@@ -59,6 +61,8 @@ class Ledger:
     iterations: int = 0
     open_iteration: bool = False
     retry_due: bool = False
+    waiting: bool = False
+    resumed: bool = False
     started: RunStarted | None = None
     settlement: Settlement | None = None
     finished: RunFinished | None = None
@@ -107,6 +111,11 @@ class Ledger:
     def _take(self, logged: LoggedEvent) -> None:
         event = logged.event
         self.retry_due = isinstance(event, IterationRetryScheduled)
+        self.resumed = self.resumed or (
+            self.waiting and len(self.rows) > 1 and self.rows[-1].epoch > self.rows[-2].epoch
+        )
+        if isinstance(event, RunWaiting | RunResumed | RunFinished):
+            self.waiting = isinstance(event, RunWaiting)
         match event:
             case RunStarted():
                 assert logged.sequence == 1, "a run begins once"

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from engine.actors import MarkingTelemetry, Stage, StageProvider, no_price
 from engine.disk import Connection, Disk
+from engine.followers import Follower, Turn
 from engine.harness import CALLER
 from engine.judge import assert_history, assert_log
 from engine.ledgers import Ledger
-from engine.people import Follower, Turn
 from engine.stepping import SteppedLoop
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import decode_message
@@ -107,7 +107,7 @@ class Lives:
             self.bury()
             return False
         assert not self._main.done(), self._main.exception()
-        unsettled = [ledger.new.run_id for ledger in self.disk.unsettled()]
+        unsettled = [ledger.new.run_id for ledger in self.disk.unsettled() if not ledger.waiting]
         assert not unsettled, "a run that was unfinished at start is left unfinished"
         return True
 
@@ -254,7 +254,7 @@ class Lives:
         for run_id in live & unsettled:
             ledger = self.disk.ledgers[run_id]
             children = live.intersection(ledger.children.values())
-            assert run_id in acting or children or ledger.retry_due, "a run waits for nothing"
+            assert run_id in acting or children or ledger.retry_due or ledger.waiting, "a run waits for nothing"
         for follower in self.followers:
             if follower.attached and not follower.slow:
                 assert follower.has_all, "a reader was not told"

@@ -1,124 +1,124 @@
-"""Callers of the engine in a world that goes step by step: who follows a run, and what became of each turn.
-
-A follower folds frames as a client must, and asserts what each frame promises. It may know the disk's ledgers, which
-say what was durable when a frame was sent.
-"""
+"""People and callers that do as they please: they answer, reject, hand in results, add words, or do nothing."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+import contextlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-from engine.disk import Disk
-from engine.harness import CALLER
-from engine.ledgers import level_of
-from turnwire.v1 import event_pb2, turn_service_pb2
-from turnwired.codec.frame import Visibility
-from turnwired.domain.errors import StoreError, Unavailable
-from turnwired.domain.run import Cursor, TurnSpec
-from turnwired.engine.service import Accepted, Engine
+from engine.chaos import Chaos
+from engine.harness import CALLER, Reader, World, user
+from turnwired.domain.approval import ApprovalDecision
+from turnwired.domain.errors import TurnwireError
+from turnwired.domain.event import ApprovalRequested, IterationStarted, LoggedEvent, RunWaiting, ToolCallExecuting
+from turnwired.domain.message import Part, Text
+from turnwired.domain.policy import (
+    ApprovalPolicy,
+    PermissionAction,
+    PermissionRule,
+    TimeoutPolicy,
+    ToolExecutionMode,
+    WaitExpiryMode,
+)
+from turnwired.domain.tool import ClientTool, ToolSelection
+from turnwired.engine.steering import Answer, Handed
+
+OWN = ToolSelection(client_tools=(ClientTool("client", "The caller does it.", '{"type":"object"}'),))
 
 
-@dataclass(eq=False)
-class Follower:
-    """Somebody who follows a run, is cut off, and comes back with the cursor. ``slow``: takes frames when told.
+def approval(rng: random.Random) -> ApprovalPolicy:
+    """Some tools are asked about, some denied; those left out run. Circles are denied now and then."""
+    names = ("ok", "fails", "dawdles", "client", "*")
+    rules = [
+        PermissionRule("tool", rng.choice(names), rng.choice(list(PermissionAction))) for _ in range(rng.randint(0, 3))
+    ]
+    if rng.random() < 0.5:
+        rules.append(PermissionRule("doom_loop", "*", PermissionAction.DENY))
+    return ApprovalPolicy(
+        rules=tuple(rules), auto_approve=rng.random() < 0.2, wait_expiry=rng.choice(list(WaitExpiryMode))
+    )
 
-    ``cut``: the attachment ended before the run did, in a way that says: come again.
-    """
 
-    disk: Disk
-    run_id: str
-    level: Visibility
-    begun: int = 0
-    slow: bool = False
-    cut: bool = False
-    epoch: int = 0
-    through: int = 0
-    events: list[event_pb2.RunEvent] = field(default_factory=list[event_pb2.RunEvent])
-    frames: int = 0
-    task: asyncio.Task[None] | None = None
-    judged: asyncio.Task[None] | None = None
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
+def waiting(rng: random.Random) -> TimeoutPolicy:
+    """Little time to answer, or much."""
+    return TimeoutPolicy(wait=rng.choice((0.001, 0.02, 60.0)))
 
-    @property
-    def attached(self) -> bool:
-        """Whether frames may come."""
-        return self.task is not None and not self.task.done()
 
-    def attach(self, engine: Engine) -> None:
-        """Follow from the cursor, or from where this one is to begin."""
-        cursor = Cursor(self.epoch, self.through if self.frames else self.begun)
-        self.task = self.disk.loop.create_task(self._follow(engine, cursor))
+def mode(rng: random.Random) -> ToolExecutionMode:
+    """Now and then every call is the caller's."""
+    return ToolExecutionMode.RETURN if rng.random() < 0.15 else ToolExecutionMode.EXECUTE
 
-    async def _follow(self, engine: Engine, cursor: Cursor) -> None:
-        self.cut = False
+
+class People:
+    """All that somebody does to one run, from what its reader sees. ``diligent``: whoever is asked answers."""
+
+    def __init__(self, w: World, run_id: str, chaos: Chaos, *, diligent: bool = False) -> None:
+        self._w = w
+        self._run_id = run_id
+        self._chaos = chaos
+        self._diligent = diligent
+        self._acts: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def watching(self, live: Reader) -> AsyncIterator[None]:
+        """React to what the reader sees, inside."""
+        task = asyncio.create_task(self._watch(live))
         try:
-            await engine.follow(CALLER, self.run_id, cursor, self.level, self._send)
-        except (Unavailable, StoreError):
-            self.cut = True
+            yield
+        finally:
+            for left in (task, *self._acts):
+                left.cancel()
+            await asyncio.wait([task, *self._acts])
 
-    async def _send(self, data: bytes) -> None:
-        if self.slow:
-            self.gate.clear()
-            await self.gate.wait()
-        frame = turn_service_pb2.RunTurnResponse.FromString(data)
-        ledger = self.disk.ledgers[self.run_id]
-        assert frame.epoch >= self.epoch, "a reader is sent back to an earlier epoch"
-        if frame.HasField("rewind_to_sequence"):
-            assert self.frames, "a reader who has nothing is told to go back"
-            assert frame.epoch > self.epoch, "a reader is told to go back within an epoch"
-            assert frame.rewind_to_sequence <= self.through, "a reader is told to go back ahead of it"
-            self.through = frame.rewind_to_sequence
-            self.events = [item for item in self.events if item.sequence <= self.through]
-        previous = self.events[-1].sequence if self.events else self.begun
-        for event in frame.events:
-            level = level_of(event)
-            if self.level is Visibility.DELTA:
-                assert event.sequence == previous + 1, "a stream has a gap or a repeat"
-            assert event.sequence > max(previous, self.through), "a stream goes back without saying so"
-            assert level <= self.level, "an event is sent that the stream does not carry"
-            if level is not Visibility.DELTA:
-                assert event.sequence <= ledger.last, "an event was sent before it was durable"
-            previous = event.sequence
-        self.events += frame.events
-        assert frame.through_sequence >= max(self.through, previous)
-        assert frame.last_sequence >= frame.through_sequence
-        self.frames += 1
-        self.epoch, self.through = frame.epoch, frame.through_sequence
+    async def _watch(self, live: Reader) -> None:
+        place = 0
+        while True:
+            async with live.seen:
+                await live.seen.wait_for(lambda place=place: len(live.events) != place)  # type: ignore[misc]
+                new = live.events[place:]
+                place = len(live.events)
+            for item in new:
+                self._see(item)
 
-    @property
-    def has_all(self) -> bool:
-        """Whether it was sent all that is durable and that its stream carries."""
-        durable = reversed(self.disk.ledgers[self.run_id].raw)
-        last = next((event.sequence for event in durable if level_of(event) <= self.level), 0)
-        return max(self.through, self.begun) >= last
+    def _see(self, item: LoggedEvent) -> None:
+        rng = self._chaos.random
+        acts = self._diligent or rng.random() < 0.8
+        match item.event:
+            case ApprovalRequested(asked) if acts:
+                for _ in range(rng.choice((1, 1, 2))):
+                    self._do(self._answer, asked.approval_id)
+            case RunWaiting(approvals, calls) if acts:
+                for asked in approvals:
+                    self._do(self._answer, asked.approval_id)
+                for call in calls:
+                    self._do(self._submit, call.call_id)
+            case ToolCallExecuting(call_id) if acts:
+                self._do(self._submit, call_id)
+            case IterationStarted() if rng.random() < 0.15:
+                self._do(self._append, str(rng.randint(0, 3)))
+            case _:
+                pass
 
-    def check(self) -> None:
-        """Once an attachment has ended: it was cut, or this one has the durable log to its end."""
-        if self.judged is self.task or self.task is None or not self.task.done():
-            return
-        self.judged = self.task
-        if self.cut or self.task.cancelled():
-            return
-        self.task.result()
-        ledger = self.disk.ledgers[self.run_id]
-        assert ledger.settled, "a stream ended before the run"
-        expected = [event for event in ledger.raw[self.begun :] if level_of(event) <= self.level]
-        assert self.events == expected, "a reader and the log tell two stories"
+    def _do(self, act: Callable[[str], Awaitable[None]], name: str) -> None:
+        async def attempt() -> None:
+            await self._chaos.pause()()
+            with contextlib.suppress(TurnwireError):  # too late, taken, or nobody can be reached
+                await act(name)
 
+        task = asyncio.ensure_future(attempt())
+        self._acts.add(task)
+        task.add_done_callback(self._acts.discard)
 
-@dataclass(eq=False)
-class Turn:
-    """What somebody asked for, and what became of it."""
+    async def _answer(self, approval_id: str) -> None:
+        rng = self._chaos.random
+        decision = rng.choice((ApprovalDecision.ONCE, ApprovalDecision.ALWAYS, ApprovalDecision.REJECT))
+        comment = "Do not." if decision is ApprovalDecision.REJECT else ""
+        await self._w.engine.steering.resolve(CALLER, self._run_id, approval_id, Answer(decision, comment=comment))
 
-    spec: TurnSpec
-    life: int
-    task: asyncio.Task[Accepted]
-    left: bool = False
-    judged: bool = False
+    async def _submit(self, call_id: str) -> None:
+        handed = Handed(call_id, (Part("", Text("mine")),), is_error=self._chaos.random.random() < 0.2)
+        await self._w.engine.steering.submit(CALLER, self._run_id, [handed])
 
-    @property
-    def accepted(self) -> Accepted | None:
-        """The run, once it is accepted."""
-        task = self.task
-        return task.result() if task.done() and not task.cancelled() and task.exception() is None else None
+    async def _append(self, request_id: str) -> None:
+        await self._w.engine.steering.append_input(CALLER, self._run_id, request_id, [user("One thing more.")])

@@ -9,13 +9,17 @@ from turnwired.domain.event import ToolCallFinished
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolResultStatus
 from turnwired.domain.outcome import Notice, OutcomeKind
-from turnwired.domain.policy import LimitMode, LoopPolicy, Policy
+from turnwired.domain.policy import ApprovalPolicy, LimitMode, LoopPolicy, PermissionAction, PermissionRule, Policy
 from turnwired.policy.leaves import LEAF
 from turnwired.policy.validate import violations
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.port import ToolInvocation
 
 pytestmark = pytest.mark.anyio
+
+
+UNATTENDED = Policy(approval=ApprovalPolicy(rules=(PermissionRule("doom_loop", "*", PermissionAction.DENY),)))
+"""Where nobody is there to ask."""
 
 
 async def constant(_: ToolInvocation) -> str:
@@ -26,7 +30,7 @@ def results(events: list[ToolCallFinished]) -> list[ToolResultStatus]:
     return [event.result.status for event in events]
 
 
-@pytest.mark.requirement("COMPLETE-26")
+@pytest.mark.requirement("COMPLETE-26", "SCN-112")
 async def test_polling_a_status_that_changes_runs_to_its_answer() -> None:
     progress = iter(("10%", "40%", "80%", "done"))
 
@@ -42,11 +46,11 @@ async def test_polling_a_status_that_changes_runs_to_its_answer() -> None:
     assert results(finished) == [ToolResultStatus.OK] * 4
 
 
-@pytest.mark.requirement("COMPLETE-25", "COMPLETE-28", "COMPLETE-29")
+@pytest.mark.requirement("COMPLETE-25", "COMPLETE-28", "COMPLETE-29", "SCN-113")
 async def test_alternating_calls_are_stopped_before_the_seventh_by_default_and_the_model_can_still_answer() -> None:
     names = ("a", "b", "a", "b", "a", "b", "a")
     script = [*(calls((name, "{}")) for name in names), answer("Nothing changes.")]
-    async with world(script, {"a": constant, "b": constant}) as w:
+    async with world(script, {"a": constant, "b": constant}, policy=UNATTENDED) as w:
         reader = await w.run()
         assert [call.native_name for call in w.registry.executed] == list(names[:6])
     finished = [event for event in reader.of(ToolCallFinished) if isinstance(event, ToolCallFinished)]

@@ -48,7 +48,7 @@ def notices(events: Sequence[Event]) -> list[Reason]:
     return [event.reason for event in events if isinstance(event, Notice)]
 
 
-@pytest.mark.requirement("COMPLETE-1", "COMPLETE-4", "COMPLETE-11")
+@pytest.mark.requirement("COMPLETE-1", "COMPLETE-4", "COMPLETE-11", "SCN-011")
 async def test_a_silent_end_after_tools_becomes_an_answer_that_is_stored_once_and_marked() -> None:
     script = [LOOK, answer(), answer("Order F6 is on its way."), answer("Later.")]
     async with world(script, {"look": look}) as w:
@@ -69,7 +69,7 @@ async def test_a_silent_end_after_tools_becomes_an_answer_that_is_stored_once_an
     assert notices(reader.of(Notice)) == [Reason.ANSWER_MISSING]
 
 
-@pytest.mark.requirement("COMPLETE-5")
+@pytest.mark.requirement("COMPLETE-5", "SCN-016")
 async def test_a_run_at_its_bound_answers_and_is_max_steps_all_the_same() -> None:
     policy = replace(REQUIRED, loop=LoopPolicy(max_steps=1))
     async with world([LOOK, answer("Still being packed.")], {"look": look}) as w:

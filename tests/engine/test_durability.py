@@ -92,7 +92,7 @@ async def test_deltas_are_sent_before_they_are_durable() -> None:
         await task
 
 
-@pytest.mark.requirement("ENGINE-5")
+@pytest.mark.requirement("ENGINE-5", "SCN-123")
 async def test_a_store_that_fails_for_a_while_only_delays_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_log, "STORE_RETRY_SECONDS", 0.001)
     store = FaultyStore(fail_next=engine_log.STORE_ATTEMPTS - 1)
@@ -102,7 +102,7 @@ async def test_a_store_that_fails_for_a_while_only_delays_the_run(monkeypatch: p
     assert store.fail_next == 0
 
 
-@pytest.mark.requirement("ENGINE-5")
+@pytest.mark.requirement("ENGINE-5", "SCN-123")
 async def test_a_store_that_stays_away_is_told_to_readers_and_the_run_is_settled_at_the_next_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -213,7 +213,7 @@ async def test_a_reader_that_falls_behind_reads_the_store_and_gets_the_same_log(
     assert [event.sequence for event in slow.events] == list(range(1, len(slow.events) + 1))
 
 
-@pytest.mark.requirement("ENGINE-8", "ENGINE-9")
+@pytest.mark.requirement("ENGINE-8", "ENGINE-9", "SCN-119")
 async def test_an_orphan_is_settled_at_boot_and_a_cursor_ahead_of_it_is_rewound() -> None:
     started = asyncio.Event()
 
@@ -281,7 +281,7 @@ async def test_a_run_that_died_before_its_first_event_is_settled_at_boot() -> No
     assert fresh.finished.outcome.kind is OutcomeKind.ANSWERED
 
 
-@pytest.mark.requirement("ENGINE-10")
+@pytest.mark.requirement("ENGINE-10", "SCN-009")
 async def test_a_fault_of_ours_settles_the_run_as_internal_without_a_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -406,7 +406,7 @@ async def test_a_caller_that_leaves_while_its_turn_is_accepted_leaves_no_run_wit
     assert reader.finished.outcome.kind is kind
 
 
-@pytest.mark.requirement("ENGINE-21")
+@pytest.mark.requirement("ENGINE-21", "SCN-145")
 async def test_a_trace_too_large_for_a_message_is_cut_to_fit_and_says_so() -> None:
     async def large(invocation: ToolInvocation) -> str:
         return "x" * 60_000

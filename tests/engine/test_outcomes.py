@@ -167,7 +167,7 @@ async def hang(_: ToolInvocation) -> str:
     return ""
 
 
-@pytest.mark.requirement("COMPLETE-16")
+@pytest.mark.requirement("COMPLETE-16", "MATRIX-11")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_each_end_says_what_where_and_why(case: Case) -> None:
     async with world(case.script, {"look": look, "hang": hang}) as w:
@@ -188,7 +188,7 @@ async def test_each_end_says_what_where_and_why(case: Case) -> None:
         assert reader.finished.message is not None
 
 
-@pytest.mark.requirement("COMPLETE-16")
+@pytest.mark.requirement("COMPLETE-16", "MATRIX-11")
 async def test_a_cancelled_run_is_aborted_with_the_text_so_far() -> None:
     async with world([[HALF, never]]) as w:
         run_id, reader, task = await w.start()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from engine import people
 from engine.chaos import CANCELLED, Chaos, DyingStore, Tools, meddle, watcher
 from engine.harness import Reader, World, world
 from engine.judge import assert_log, assert_requests, assert_same_for_all, assert_session, assert_spent
@@ -57,7 +58,10 @@ def policy(rng: random.Random) -> Policy:
         tool=ToolPolicy(
             error_mode=rng.choice((ToolErrorMode.RECOVER, ToolErrorMode.ABORT)),
             max_parallel_calls=rng.choice((1, 2, 8)),
+            execution_mode=people.mode(rng),
         ),
+        approval=people.approval(rng),
+        timeout=people.waiting(rng),
         completion=CompletionPolicy(
             mode=(mode := rng.choice(list(CompletionMode))),
             custom_hook=rng.choice(sorted(HOOKS)) if mode is CompletionMode.CUSTOM else None,
@@ -85,12 +89,13 @@ class Judged:
         w, rng = self.w, self.chaos.random
         w.provider.script[:] = self.chaos.script()
         w.provider.requests.clear()
-        run_id, live, task = await w.start(session_id=self.session_id, policy=policy(rng))
+        run_id, live, task = await w.start(session_id=self.session_id, policy=policy(rng), tools=people.OWN)
         watching = [asyncio.create_task(self._watch(run_id, live)) for _ in range(rng.randint(0, 3))]
         meddler = asyncio.create_task(meddle(w, run_id, live, self.chaos)) if rng.random() < 0.5 else None
         rescue = asyncio.get_running_loop().call_later(0.2, w.engine.cancel_if_live, run_id, CANCELLED)
         try:
-            await task
+            async with people.People(w, run_id, self.chaos).watching(live):
+                await task
             watched = [await other for other in watching]
         finally:
             rescue.cancel()
@@ -132,15 +137,18 @@ async def test_a_process_that_dies_anywhere_leaves_runs_that_the_next_one_ends(s
     for life in range(3):
         store.live_for(None)
         async with world(chaos.script(40), tools.functions(), store=store, hooks=HOOKS) as w:
-            await end_earlier(w, runs, tools.ran)
+            await end_earlier(w, runs, tools.ran, chaos)
             store.live_for(chaos.random.randint(0, 30))
             with contextlib.suppress(Unavailable):
                 for _ in range(RUNS):
                     w.provider.requests.clear()
-                    run_id, live, task = await w.start(session_id=f"s{life}", policy=policy(chaos.random))
+                    run_id, live, task = await w.start(
+                        session_id=f"s{life}", policy=policy(chaos.random), tools=people.OWN
+                    )
                     runs.append((run_id, live))
                     rescue = asyncio.get_running_loop().call_later(0.2, w.engine.cancel_if_live, run_id, CANCELLED)
-                    await task
+                    async with people.People(w, run_id, chaos).watching(live):
+                        await task
                     rescue.cancel()
                     assert_requests(w.provider.requests)
         store.live_for(chaos.random.randint(0, 1))
@@ -149,18 +157,23 @@ async def test_a_process_that_dies_anywhere_leaves_runs_that_the_next_one_ends(s
                 pass
     store.live_for(None)
     async with world([], store=store) as w:
-        await end_earlier(w, runs, tools.ran)
+        await end_earlier(w, runs, tools.ran, chaos)
         for life in range(3):
             await assert_session(w, f"s{life}")
             await assert_spent(w, f"s{life}")
     assert len(set(tools.ran)) == len(tools.ran), "a call was executed twice"
 
 
-async def end_earlier(w: World, runs: list[tuple[str, Reader]], executed: list[tuple[str, str]]) -> None:
-    """Every run of an earlier process is settled, with what its readers saw as far as it was durable."""
+async def end_earlier(w: World, runs: list[tuple[str, Reader]], executed: list[tuple[str, str]], chaos: Chaos) -> None:
+    """Every run of an earlier process is settled, or waits still and then goes on to its end, with what its readers saw
+    as far as it was durable.
+    """
     for run_id, seen in runs:
         again = Reader()
-        await w.follow(run_id, again)
+        rescue = asyncio.get_running_loop().call_later(0.2, w.engine.cancel_if_live, run_id, CANCELLED)
+        async with people.People(w, run_id, chaos, diligent=True).watching(again):
+            await w.follow(run_id, again)
+        rescue.cancel()
         assert_log(again.events)
         resumed = Reader()
         resumed.events = list(seen.events)

@@ -21,10 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from engine import real_draws as draws
 from engine.actors import ModelCall, ToolAct, timed_out, tool_failed
+from engine.followers import Turn
 from engine.harness import CALLER, user
 from engine.ledgers import Ledger
 from engine.lives import CANCELLED, Lives
-from engine.people import Turn
 from turnwired.codec.frame import Visibility
 from turnwired.domain.generation import FinishReason, ModelItem, TextChunk
 from turnwired.domain.run import OnDisconnect, TurnSpec

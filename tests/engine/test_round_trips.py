@@ -58,7 +58,7 @@ async def look(invocation: ToolInvocation) -> str:
     return "seen"
 
 
-@pytest.mark.requirement("OUT-2")
+@pytest.mark.requirement("OUT-2", "SCN-080", "SCN-081")
 async def test_an_assistants_turn_is_in_every_later_request_as_it_was_also_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     script = [thinking_and_calling(), answer("Done."), answer("Again.")]

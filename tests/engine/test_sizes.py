@@ -57,7 +57,7 @@ async def test_an_answer_that_does_not_end_is_ended(batch: Step, monkeypatch: py
     assert failure.reason is Reason.PROVIDER_PROTOCOL_ERROR
 
 
-@pytest.mark.requirement("ENGINE-32")
+@pytest.mark.requirement("ENGINE-32", "SCN-145")
 @pytest.mark.parametrize("level", list(Visibility))
 async def test_frames_keep_their_size_where_a_slow_store_made_a_row_that_does_not(
     level: Visibility, monkeypatch: pytest.MonkeyPatch
@@ -97,7 +97,7 @@ async def test_a_tool_that_floods_with_progress_fills_neither_the_log_nor_the_st
     assert reader.finished.outcome.kind is OutcomeKind.ANSWERED
 
 
-@pytest.mark.requirement("OUT-3", "ENGINE-21")
+@pytest.mark.requirement("OUT-3", "ENGINE-21", "SCN-145")
 async def test_the_last_event_fits_a_message_whatever_files_and_native_parts_the_run_has() -> None:
     heavy: Step = [
         ReasoningChunk(0, "", b"s" * 400_000, redacted=True),

@@ -35,7 +35,7 @@ async def test_a_text_turn_streams_and_settles_as_answered() -> None:
     assert reader.finished.outcome.kind is OutcomeKind.ANSWERED
 
 
-@pytest.mark.requirement("ENGINE-1")
+@pytest.mark.requirement("ENGINE-1", "MATRIX-1")
 async def test_a_tool_that_runs_on_after_the_provider_finished_does_not_end_the_run() -> None:
     gate = asyncio.Event()
 
@@ -68,7 +68,7 @@ async def test_a_tool_that_runs_on_after_the_provider_finished_does_not_end_the_
     assert w.provider.closed == 0
 
 
-@pytest.mark.requirement("ENGINE-2")
+@pytest.mark.requirement("ENGINE-2", "MATRIX-11")
 async def test_cancel_during_a_tool_reaches_the_tool_and_settles_the_call_as_interrupted() -> None:
     stopped = asyncio.Event()
 

@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import grpc
 from engine.harness import no_price
+from google.protobuf.message import Message
 from rpc.server import LOOPBACK, has_price
 
 from turnwire.v1 import (
     agent_service_pb2_grpc,
+    approval_pb2,
     event_pb2,
     message_pb2,
     outcome_pb2,
@@ -81,6 +84,21 @@ class Seen:
             await self.changed.wait_for(lambda: self.kinds().count(kind) >= count)
 
     @property
+    def asked(self) -> list[approval_pb2.Approval]:
+        """The questions, in the order in which they were asked."""
+        return [e.approval_requested.approval for e in self.events if e.HasField("approval_requested")]
+
+    @property
+    def resolutions(self) -> list[event_pb2.ApprovalResolved]:
+        """Their answers, in order."""
+        return [event.approval_resolved for event in self.events if event.HasField("approval_resolved")]
+
+    @property
+    def waits(self) -> list[event_pb2.RunWaiting]:
+        """What the run waited for, in order."""
+        return [event.run_waiting for event in self.events if event.HasField("run_waiting")]
+
+    @property
     def results(self) -> list[message_pb2.ToolResult]:
         """The results of the calls, in the order in which they settled."""
         return [e.tool_call_finished.result for e in self.events if e.HasField("tool_call_finished")]
@@ -131,12 +149,36 @@ class Served:
         request = turn_service_pb2.CancelRunRequest(run_id=run_id)
         return (await self.turns.CancelRun(request, timeout=SECONDS)).run
 
-    async def watch(self, run_id: str) -> Seen:
+    async def watch(self, run_id: str, **fields: Any) -> Seen:
         """The whole log of a run, to its end."""
         seen = Seen()
-        async for frame in self.turns.WatchRun(turn_service_pb2.WatchRunRequest(run_id=run_id), timeout=SECONDS):
+        request = turn_service_pb2.WatchRunRequest(run_id=run_id, **fields)
+        async for frame in self.turns.WatchRun(request, timeout=SECONDS):
             await seen.take(frame)
         return seen
+
+    async def resolve(
+        self, approval: approval_pb2.Approval, decision: approval_pb2.ApprovalDecision.ValueType, **fields: Any
+    ) -> run_pb2.Run:
+        """Answer a question; the run after it."""
+        request = turn_service_pb2.ResolveApprovalRequest(
+            run_id=approval.run_id, approval_id=approval.approval_id, decision=decision, **fields
+        )
+        return (await self.turns.ResolveApproval(request, timeout=SECONDS)).run
+
+    async def approvals(self, **fields: Any) -> list[approval_pb2.Approval]:
+        """The questions that are listed."""
+        request = turn_service_pb2.ListApprovalsRequest(**fields)
+        return list((await self.turns.ListApprovals(request, timeout=SECONDS)).approvals)
+
+    async def submit(self, run_id: str, *results: message_pb2.ToolResult) -> turn_service_pb2.SubmitToolResultsResponse:
+        """Hand in results."""
+        request = turn_service_pb2.SubmitToolResultsRequest(run_id=run_id, results=results)
+        return await self.turns.SubmitToolResults(request, timeout=SECONDS)
+
+    async def get(self, run_id: str) -> run_pb2.Run:
+        """The run as it stands."""
+        return (await self.turns.GetRun(turn_service_pb2.GetRunRequest(run_id=run_id), timeout=SECONDS)).run
 
     async def settled(self, run_id: str) -> turn_service_pb2.GetRunResponse:
         """The run when it has settled, from its own log."""
@@ -149,7 +191,10 @@ def turn(text: str = "Hello", **fields: object) -> turn_service_pb2.RunTurnReque
     request = turn_service_pb2.RunTurnRequest()
     request.turn.input.add(role=message_pb2.ROLE_USER).parts.add().text = text
     for name, value in fields.items():
-        setattr(request.turn, name, value)
+        if isinstance(value, Message):
+            getattr(request.turn, name).CopyFrom(value)
+        else:
+            setattr(request.turn, name, value)
     return request
 
 

@@ -23,7 +23,7 @@ from turnwired.domain.generation import TextChunk
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.providers.build import build_provider
 from turnwired.store.memory import MemoryStore
-from turnwired.store.port import LogRow, Settlement
+from turnwired.store.port import Changes, LogRow, Settlement
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.command import CommandResult, run_command
 from turnwired.tools.mcp.toolset import McpToolset
@@ -60,7 +60,7 @@ async def test_cancel_closes_the_connection_to_the_provider_and_keeps_what_it_sa
     assert seen.finished.message.parts[0].text == "half"
 
 
-@pytest.mark.requirement("TOOLX-13")
+@pytest.mark.requirement("TOOLX-13", "SCN-099")
 async def test_scenario_099_cancel_tells_the_mcp_server_once_and_does_not_wait_for_it() -> None:
     server = McpToolset("m", misbehaving("legacy"), RecordingTelemetry())
     script = [calls(("m__hang", "{}")), calls(("m__seen", "{}")), answer("Done.")]
@@ -295,7 +295,7 @@ async def test_cancel_races_with_the_end_five_hundred_times_without_two_ends() -
 # --- streams that are cut ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("TOOLX-17")
+@pytest.mark.requirement("TOOLX-17", "SCN-096", "SCN-097")
 @pytest.mark.parametrize("goes_on", [False, True])
 async def test_scenarios_096_and_097_a_cut_stream_is_the_runs_end_or_only_a_view_of_it(goes_on: bool) -> None:
     gate, unwound = asyncio.Event(), asyncio.Event()
@@ -344,15 +344,15 @@ class SlowToSettle(MemoryStore):
         super().__init__()
         self.asked, self.gate = asyncio.Event(), asyncio.Event()
 
-    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
+    async def append(self, row: LogRow, settlement: Settlement | None = None, changes: Changes | None = None) -> None:
         """Wait before an end is stored."""
         if settlement is not None:
             self.asked.set()
             await self.gate.wait()
-        await super().append(row, settlement)
+        await super().append(row, settlement, changes)
 
 
-@pytest.mark.requirement("TOOLX-18")
+@pytest.mark.requirement("TOOLX-18", "SCN-122")
 async def test_scenario_122_closing_the_stream_while_the_end_is_stored_loses_nothing() -> None:
     store = SlowToSettle()
     async with served([[[TextChunk(0, "Saved?")], *answer("!")]], store=store) as s:

@@ -49,7 +49,7 @@ async def history(store: MemoryStore, session_id: str) -> list[Message]:
 # --- calls that cannot run as they are --------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("TOOLX-7")
+@pytest.mark.requirement("TOOLX-7", "SCN-033")
 @pytest.mark.parametrize("arguments", ["", "  ", "{}"])
 async def test_scenario_033_no_arguments_mean_the_empty_object(arguments: str) -> None:
     async with served([calls(("list_tables", arguments)), answer("Done.")], list_tables) as s:
@@ -60,7 +60,7 @@ async def test_scenario_033_no_arguments_mean_the_empty_object(arguments: str) -
     assert len(s.provider.requests) == 2
 
 
-@pytest.mark.requirement("TOOLX-7")
+@pytest.mark.requirement("TOOLX-7", "SCN-039")
 async def test_scenario_039_one_call_of_broken_json_is_that_calls_error_alone() -> None:
     script = [calls(("act", '{"action": listt"}'), ("act", '{"action":"list"}')), answer("Done.")]
     async with served(script, act) as s:
@@ -75,7 +75,7 @@ async def test_scenario_039_one_call_of_broken_json_is_that_calls_error_alone() 
     assert seen.finished.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED
 
 
-@pytest.mark.requirement("TOOLX-7")
+@pytest.mark.requirement("TOOLX-7", "SCN-040")
 async def test_scenario_040_no_call_of_an_answer_cut_by_the_limit_is_executed() -> None:
     cut: list[Step] = [
         [
@@ -112,7 +112,7 @@ async def test_an_unknown_tool_and_a_broken_schema_are_told_and_never_replayed()
 # --- late results -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("TOOLX-4")
+@pytest.mark.requirement("TOOLX-4", "SCN-051")
 async def test_scenario_051_a_result_after_its_timeout_is_dropped_and_told_once() -> None:
     gate, later = threading.Event(), asyncio.Event()
 
@@ -141,7 +141,7 @@ async def test_scenario_051_a_result_after_its_timeout_is_dropped_and_told_once(
     assert seen.finished.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED
 
 
-@pytest.mark.requirement("TOOLX-4")
+@pytest.mark.requirement("TOOLX-4", "SCN-051")
 async def test_an_async_tool_that_ends_after_it_was_cancelled_is_told_as_late_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -172,7 +172,7 @@ async def test_an_async_tool_that_ends_after_it_was_cancelled_is_told_as_late_to
 # --- aborting ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("TOOLX-5", "TOOLX-6")
+@pytest.mark.requirement("TOOLX-5", "TOOLX-6", "SCN-048")
 async def test_scenario_048_an_aborting_tool_stops_its_siblings_before_the_run_is_said_to_end(tmp_path: Path) -> None:
     marker, unwound, running = tmp_path / "marker", asyncio.Event(), asyncio.Event()
 
@@ -218,7 +218,7 @@ async def test_scenario_048_an_aborting_tool_stops_its_siblings_before_the_run_i
     assert "no such row" not in json.dumps(s.provider.messages(1))
 
 
-@pytest.mark.requirement("TOOLX-6")
+@pytest.mark.requirement("TOOLX-6", "SCN-029")
 async def test_scenario_029_what_a_tool_did_stays_in_the_session_when_another_one_ends_the_run() -> None:
     sent: list[str] = []
     done = asyncio.Event()
@@ -298,7 +298,7 @@ async def test_calls_run_side_by_side_within_the_bound_and_give_results_in_call_
     assert given == [[f"result {n}"] for n in range(1, 5)]
 
 
-@pytest.mark.requirement("TOOLX-9")
+@pytest.mark.requirement("TOOLX-9", "SCN-052")
 async def test_scenario_052_one_cap_holds_for_every_source_and_cuts_no_character() -> None:
     def dump() -> str:
         """Very much."""
@@ -318,7 +318,7 @@ async def test_scenario_052_one_cap_holds_for_every_source_and_cuts_no_character
     assert set(local.content[0].text) == {"\U0001f600"}
 
 
-@pytest.mark.requirement("TOOLX-10")
+@pytest.mark.requirement("TOOLX-10", "SCN-124")
 async def test_scenario_124_nul_and_lone_surrogates_are_the_same_clean_text_everywhere() -> None:
     def cat(path: str) -> str:
         """Give bad text."""
@@ -381,7 +381,7 @@ async def test_results_stay_what_they_are_and_interfaces_word_for_word() -> None
 # --- tools that vanish ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("TOOLX-12")
+@pytest.mark.requirement("TOOLX-12", "SCN-136")
 async def test_scenario_136_a_tool_that_vanished_is_told_to_be_gone_and_the_next_turn_sees_the_new_list() -> None:
     old = [{"name": "old", "inputSchema": {"type": "object"}}]
     new = [{"name": "echo", "inputSchema": {"type": "object"}}]

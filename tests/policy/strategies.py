@@ -12,7 +12,12 @@ from turnwired.policy.merge import Layer
 SETTABLE = (PolicyLayer.DEPLOYMENT, PolicyLayer.AGENT, PolicyLayer.SESSION, PolicyLayer.RUN)
 
 rules = st.lists(
-    st.builds(PermissionRule, st.sampled_from(["tool", "*"]), st.text(max_size=8), st.sampled_from(PermissionAction)),
+    st.builds(
+        PermissionRule,
+        st.sampled_from(["tool", "*"]),
+        st.text(min_size=1, max_size=8),
+        st.sampled_from(PermissionAction),
+    ),
     min_size=1,
     max_size=3,
 ).map(tuple)

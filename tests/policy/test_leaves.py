@@ -18,7 +18,9 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.policy import (
     ApprovalPolicy,
     ArgumentValidation,
+    ContextPolicy,
     EffectivePolicy,
+    HistoryOverflowMode,
     LimitMode,
     LoopPolicy,
     OutputPolicy,
@@ -26,7 +28,6 @@ from turnwired.domain.policy import (
     PolicyLayer,
     RetryPolicy,
     TimeoutPolicy,
-    ToolExecutionMode,
     ToolPolicy,
 )
 from turnwired.domain.usage import Cost
@@ -160,8 +161,7 @@ def test_a_leaf_that_is_not_enforced_is_refused(leaf: Leaf, data: st.DataObject)
 @pytest.mark.parametrize(
     "policy",
     [
-        Policy(approval=ApprovalPolicy(auto_approve=False)),
-        Policy(timeout=TimeoutPolicy(wait=5.0)),
+        Policy(context=ContextPolicy(overflow_mode=HistoryOverflowMode.COMPACT)),
     ],
 )
 def test_what_is_not_enforced_is_refused_whatever_its_value(policy: Policy) -> None:
@@ -172,16 +172,17 @@ def test_what_is_not_enforced_is_refused_whatever_its_value(policy: Policy) -> N
 
 @pytest.mark.requirement("POLICY-9")
 def test_a_word_that_names_what_happens_anyway_is_taken() -> None:
-    require_valid(Policy(tool=ToolPolicy(execution_mode=ToolExecutionMode.EXECUTE)))
+    require_valid(Policy(context=ContextPolicy(overflow_mode=HistoryOverflowMode.FAIL)))
 
 
 @pytest.mark.requirement("POLICY-9")
 def test_a_request_that_is_also_wrong_is_an_invalid_request() -> None:
-    policy = Policy(loop=LoopPolicy(max_steps=0), approval=ApprovalPolicy(auto_approve=True))
+    unbuilt = ContextPolicy(overflow_mode=HistoryOverflowMode.COMPACT)
+    policy = Policy(loop=LoopPolicy(max_steps=0), context=unbuilt)
     with pytest.raises(InvalidRequest) as refused:
         require_valid(policy)
     assert refused.value.reason is Reason.INVALID_REQUEST
-    assert [item.field for item in refused.value.violations] == ["loop.max_steps", "approval.auto_approve"]
+    assert [item.field for item in refused.value.violations] == ["loop.max_steps", "context.overflow_mode"]
 
 
 @pytest.mark.requirement("POLICY-8")
@@ -273,6 +274,9 @@ BOUND_OF = {
     "timeout.stream_idle": "stream_idle_timeout",
     "timeout.thinking_idle": "thinking_idle_timeout",
     "timeout.tool_call": "tool_call_timeout",
+    "timeout.wait": "wait_timeout",
+    "tool.execution_mode": "execution_mode",
+    "approval.wait_expiry": "wait_expiry",
     "retry.max_attempts": "max_attempts",
     "retry.initial_delay": "retry_initial_delay",
     "retry.max_delay": "retry_max_delay",
@@ -291,9 +295,9 @@ BOUND_OF = {
 @pytest.mark.requirement("POLICY-10")
 def test_every_enforced_leaf_has_a_bound_and_every_bound_a_leaf() -> None:
     budgets = {leaf.path for leaf in LEAVES if leaf.section == "budget"}
-    assert {leaf.path for leaf in LEAVES if leaf.enforced} == set(BOUND_OF) | budgets
-    waits = {"wait_timeout", "wait_expiry", "execution_mode"}
-    assert {item.name for item in fields(Bounds)} == {*BOUND_OF.values(), "budgets", *waits}
+    ruled = {f"approval.{item.name}" for item in fields(ApprovalPolicy)} - set(BOUND_OF)  # in Permissions, not here
+    assert {leaf.path for leaf in LEAVES if leaf.enforced} == set(BOUND_OF) | budgets | ruled
+    assert {item.name for item in fields(Bounds)} == {*BOUND_OF.values(), "budgets"}
 
 
 @pytest.mark.requirement("POLICY-10")
@@ -325,6 +329,7 @@ def test_a_policy_that_was_not_merged_has_no_bounds() -> None:
     broken = Policy(
         loop=LoopPolicy(max_steps=LimitMode.UNBOUNDED, max_tool_calls=1),
         tool=half.tool,
+        approval=half.approval,
         retry=RetryPolicy(),
         completion=half.completion,
     )

@@ -82,7 +82,7 @@ def said(reader: Reader) -> str:
     return "".join(item.event.text for item in reader.events if isinstance(item.event, TextDelta))
 
 
-@pytest.mark.requirement("CRED-18")
+@pytest.mark.requirement("CRED-18", "SCN-069")
 async def test_an_error_inside_a_200_before_any_delta_is_an_attempt_that_failed() -> None:
     async def handler(number: int, _: Request, answer: Answer) -> None:
         await answer.all(error("overloaded_error") if number == 1 else text("Hello.") + END)
@@ -94,7 +94,7 @@ async def test_an_error_inside_a_200_before_any_delta_is_an_attempt_that_failed(
     assert said(reader) == "Hello."
 
 
-@pytest.mark.requirement("CRED-18")
+@pytest.mark.requirement("CRED-18", "SCN-069")
 async def test_an_error_inside_a_200_after_a_delta_surfaces_with_the_output_kept() -> None:
     async def handler(_: int, __: Request, answer: Answer) -> None:
         await answer.all(text("So far") + error("overloaded_error"))
@@ -111,7 +111,7 @@ async def test_an_error_inside_a_200_after_a_delta_surfaces_with_the_output_kept
     assert [part.content for part in reader.finished.message.parts] == [Text("So far")]
 
 
-@pytest.mark.requirement("CRED-18", "CRED-1")
+@pytest.mark.requirement("CRED-18", "CRED-1", "SCN-059")
 async def test_a_key_that_was_rotated_is_read_anew_and_the_turn_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("old")

@@ -97,7 +97,7 @@ def files_of(directory: Path) -> Sequence[Path]:
     return [path for path in directory.iterdir() if path.is_file()]
 
 
-@pytest.mark.requirement("CRED-6")
+@pytest.mark.requirement("CRED-6", "SCN-153")
 async def test_nothing_that_a_run_leaves_behind_holds_the_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     path, database = tmp_path / "key", tmp_path / "db"

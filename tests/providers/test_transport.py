@@ -106,7 +106,7 @@ async def test_a_server_that_sends_nothing_times_out(limits: CallLimits, limit: 
     assert folded.text == ""
 
 
-@pytest.mark.requirement("TRANSPORT-1", "TRANSPORT-2")
+@pytest.mark.requirement("TRANSPORT-1", "TRANSPORT-2", "SCN-067")
 @pytest.mark.parametrize(
     "noise",
     [
@@ -132,7 +132,7 @@ async def test_a_stream_that_only_keeps_itself_alive_times_out_with_its_output_k
     assert folded.text == "a"
 
 
-@pytest.mark.requirement("TRANSPORT-1")
+@pytest.mark.requirement("TRANSPORT-1", "SCN-068")
 async def test_silent_thinking_has_a_limit_of_its_own() -> None:
     async def handler(_: Request, answer: Answer) -> None:
         await answer.start()

@@ -164,7 +164,7 @@ async def test_a_selection_of_very_many_patterns_is_answered() -> None:
     assert not response.tools
 
 
-@pytest.mark.requirement("RPC-27")
+@pytest.mark.requirement("RPC-27", "SCN-145")
 async def test_a_request_above_the_limit_gets_grpcs_own_answer_and_harms_nobody() -> None:
     async with connected([answer("fine")]) as c:
         with pytest.raises(grpc.aio.AioRpcError) as caught:

@@ -127,7 +127,7 @@ async def test_a_repeated_request_id_attaches_to_the_run_and_a_reused_one_is_ref
         assert info.metadata["run_id"] == first[0].run_started.run_id
 
 
-@pytest.mark.requirement("RPC-13")
+@pytest.mark.requirement("RPC-13", "SCN-115")
 async def test_a_second_turn_of_a_busy_session_is_refused_with_the_active_run_and_leaves_no_trace() -> None:
     gate = asyncio.Event()
     async with connected([[gate.wait, *answer("A1")], answer("B1")]) as c:
@@ -193,7 +193,7 @@ async def _ok(invocation: ToolInvocation) -> str:
     return "ok"
 
 
-@pytest.mark.requirement("RPC-16")
+@pytest.mark.requirement("RPC-16", "SCN-098")
 async def test_cancel_during_a_retry_wait_ends_the_run_without_another_request() -> None:
     script: list[Sequence[Step]] = [
         [fails(Reason.PROVIDER_RATE_LIMITED, retryable=True, retry_after=SECONDS / 2)],
@@ -231,7 +231,7 @@ async def test_a_retry_that_the_callers_deadline_leaves_no_time_for_fails_at_onc
         stream.cancel()
 
 
-@pytest.mark.requirement("RPC-17")
+@pytest.mark.requirement("RPC-17", "SCN-096")
 @pytest.mark.parametrize("policy", ["default", "continue", "session"])
 async def test_a_cut_stream_cancels_a_stateless_run_unless_it_may_go_on(policy: str) -> None:
     gate = asyncio.Event()

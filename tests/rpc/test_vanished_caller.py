@@ -68,7 +68,7 @@ async def link_to(c: Connected) -> AsyncIterator[tuple[Link, str]]:
         await link.aclose()
 
 
-@pytest.mark.requirement("RPC-29")
+@pytest.mark.requirement("RPC-29", "SCN-096")
 async def test_a_caller_that_vanished_ends_its_run_as_one_that_cut_its_stream() -> None:
     never = asyncio.Event()
     script = [[*answer("begun ")[:1], never.wait, *answer("done")]]

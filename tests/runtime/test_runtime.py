@@ -26,7 +26,8 @@ from turnwired.domain.outcome import Outcome, OutcomeKind
 from turnwired.domain.policy import LoopPolicy, Policy, PolicyLayer
 from turnwired.domain.run import Caller, OnDisconnect, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
-from turnwired.engine.service import Accepted, Engine
+from turnwired.engine.live import Accepted
+from turnwired.engine.service import Engine
 from turnwired.testing.provider import ScriptedProvider, Step, answer, calls
 
 pytestmark = pytest.mark.anyio

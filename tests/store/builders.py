@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from turnwired.domain.approval import ApprovalState
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.run import Caller
-from turnwired.store.port import LogRow, NewRun, Settlement, Store, StoredMessage
+from turnwired.domain.run import Caller, RunState
+from turnwired.store.port import (
+    Changes,
+    LogRow,
+    NewRun,
+    Settlement,
+    Store,
+    StoredApproval,
+    StoredMessage,
+    StoredRule,
+    StoredRun,
+)
 
 
 def message(message_id: str, body: bytes = b"text", *, run_id: str | None = None) -> StoredMessage:
@@ -55,6 +66,29 @@ def settlement(
 ) -> Settlement:
     """An end."""
     return Settlement(time_ns, b"summary", messages, hooks, outcome=outcome)
+
+
+def approval(
+    run: StoredRun, approval_id: str = "a1", *, state: ApprovalState = ApprovalState.PENDING, time_ns: int = 5
+) -> StoredApproval:
+    """A question of a run."""
+    body = f"{approval_id} {state}".encode()
+    return StoredApproval(approval_id, run.tenant, run.run_id, run.agent_id, state, time_ns, body, run.session_id)
+
+
+def changes(run: StoredRun, made: str) -> Changes:
+    """What a row may change, by a word for it."""
+    answered = approval(run, state=ApprovalState.RESOLVED)
+    match made:
+        case "waits":
+            return Changes(RunState.WAITING, b"for what")
+        case "asks":
+            return Changes(RunState.WAITING, b"a1", (approval(run), approval(run, "a2", time_ns=6)))
+        case "answers":
+            return Changes(RunState.RUNNING, approvals=(answered,))
+        case _:
+            rules = (StoredRule("tool", "mail", "ALLOW", 7), StoredRule("tool", "pay", "ALLOW", 7))
+            return Changes(RunState.RUNNING, approvals=(answered,), rules=rules)
 
 
 async def make_run(store: Store, run_id: str, *, rows: int = 0, settle: bool = False) -> None:

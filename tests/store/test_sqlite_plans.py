@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from turnwired.domain.approval import ApprovalState
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import RunState
-from turnwired.store import session_statements, spending_statements, statements
+from turnwired.store import session_statements, spending_statements, statements, waiting_statements
 from turnwired.store.migrate import migrate
-from turnwired.store.port import RunFilter
+from turnwired.store.port import ApprovalFilter, RunFilter
 from turnwired.store.sqlite import sql
 from turnwired.store.sqlite.sql import NamedSql, RowsSql
 
 TABLES = ["runs", "log_rows", "before", "probe", "messages", "sessions", "idempotency_keys", "run_labels", "spending"]
+TABLES += ["approvals", "session_rules"]
 
-ROWS = [*statements.ALL_ROWS, *session_statements.ALL_ROWS, *spending_statements.ALL_ROWS]
+_FAMILIES = (session_statements, spending_statements, waiting_statements)
+ROWS = [*statements.ALL_ROWS, *(rows for family in _FAMILIES for rows in family.ALL_ROWS)]
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def test_statements_over_rows_look_up_each_by_key(
         sql.FIRST_ROW_AFTER_EPOCH,
         sql.SESSION_EXISTS,
         sql.LOAD_MESSAGES,
-        *(NamedSql(statement) for statement in (*session_statements.BY_KEY, *spending_statements.BY_KEY)),
+        *(NamedSql(statement) for family in _FAMILIES for statement in family.BY_KEY),
     ],
 )
 def test_reads_look_up_by_key(database: sqlite3.Connection, statement: NamedSql) -> None:
@@ -89,6 +92,26 @@ def test_lists_read_an_index_in_order_and_sort_nothing(
     plan = database.execute("EXPLAIN QUERY PLAN " + statement.text, statement._own | parameters).fetchall()
     steps = [str(step[3]) for step in plan]
     assert any(f"runs USING INDEX {index} " in step for step in steps), steps
+    assert not any("TEMP B-TREE" in step for step in steps), steps
+
+
+@pytest.mark.requirement("STORE-19", "APPROVE-3")
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (ApprovalFilter("t", states=(ApprovalState.PENDING,)), "approvals_pending"),
+        (ApprovalFilter("t"), "approvals_by_time"),
+        (ApprovalFilter("t", session_id="s", states=(ApprovalState.RESOLVED,)), "approvals_by_session"),
+    ],
+)
+def test_lists_of_questions_read_an_index_in_order_and_sort_nothing(
+    database: sqlite3.Connection, query: ApprovalFilter, index: str
+) -> None:
+    statement = NamedSql(waiting_statements.list_approvals(query, continued=True))
+    named = {"tenant": "t", "session_id": "s", "after_time_ns": 1, "after_run_id": "r", "after_approval_id": "a"}
+    plan = database.execute("EXPLAIN QUERY PLAN " + statement.text, statement._own | named | {"limit": 10}).fetchall()
+    steps = [str(step[3]) for step in plan]
+    assert any(f"approvals USING INDEX {index} " in step for step in steps), steps
     assert not any("TEMP B-TREE" in step for step in steps), steps
 
 

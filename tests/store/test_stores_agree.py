@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from store.builders import message, new_run, settlement
+from store.builders import changes, message, new_run, settlement
 
+from turnwired.domain.approval import ApprovalState
 from turnwired.domain.errors import RequestError, StoreError
 from turnwired.store.memory import MemoryStore
-from turnwired.store.port import LogRow, RunFilter, SessionFilter, Store, StoredAgent
+from turnwired.store.port import ApprovalFilter, LogRow, RunFilter, SessionFilter, Store, StoredAgent
 from turnwired.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -53,13 +54,15 @@ def _append(draw: st.DrawFn) -> Request:
 def _next_row(draw: st.DrawFn) -> Request:
     """The row that follows, from the owner, so that logs grow."""
     run_id, end = draw(_runs), draw(st.sampled_from([None, None, None, settlement(message("out"), hooks=("hook",))]))
+    made = draw(st.sampled_from(["", "", "waits", "asks", "answers", "always"]))
 
     async def append(store: Store) -> None:
         for tenant in ("default", "other"):
             run = await store.get_run(tenant, run_id)
             if run is not None:
                 last, row_no = run.last_sequence, run.last_row_no + 1
-                await store.append(LogRow(run_id, row_no, run.epoch, last + 1, row_no * 2, b"row"), end)
+                changed = changes(run, made) if made else None
+                await store.append(LogRow(run_id, row_no, run.epoch, last + 1, row_no * 2, b"row"), end, changed)
 
     return append
 
@@ -85,6 +88,10 @@ def _read(draw: st.DrawFn) -> Request:
         lambda store: store.newest_agents(),
         lambda store: store.pending_deliveries("hook", number + 1),
         lambda store: store.delivered("hook", run_id),
+        lambda store: store.get_approval("default", run_id, "a1"),
+        lambda store: store.list_approvals(ApprovalFilter("default", session_id=session_id), number + 1, ""),
+        lambda store: store.list_approvals(ApprovalFilter("default", states=(ApprovalState.PENDING,)), number + 1, ""),
+        lambda store: store.session_rules("default", session_id),
     ]
     return draw(st.sampled_from(reads))
 

@@ -93,7 +93,7 @@ def check(collector: Collector, directory: Path, *options: str) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-@pytest.mark.requirement("TEL-1", "TEL-2", "TEL-6", "TEL-7")
+@pytest.mark.requirement("TEL-1", "TEL-2", "TEL-6", "TEL-7", "SCN-150")
 async def test_a_retried_run_with_parallel_tools_is_one_tree(
     telemetry: OtelTelemetry, collector: Collector, tmp_path: Path
 ) -> None:
@@ -146,7 +146,7 @@ async def test_a_retried_run_with_parallel_tools_is_one_tree(
     assert not run.error
 
 
-@pytest.mark.requirement("TEL-4", "TEL-8")
+@pytest.mark.requirement("TEL-4", "TEL-8", "SCN-152")
 async def test_a_cancel_in_the_text_and_one_in_a_tool_leave_whole_traces_without_errors(
     telemetry: OtelTelemetry, collector: Collector, tmp_path: Path
 ) -> None:
@@ -172,7 +172,7 @@ async def test_a_cancel_in_the_text_and_one_in_a_tool_leave_whole_traces_without
     assert [run.attributes["turnwire.run.outcome"] for run in runs] == ["ABORTED", "ABORTED"]
 
 
-@pytest.mark.requirement("TEL-3", "TEL-8")
+@pytest.mark.requirement("TEL-3", "TEL-8", "SCN-152")
 async def test_a_run_in_flight_when_the_engine_stops_is_traced_to_its_end(
     telemetry: OtelTelemetry, collector: Collector, tmp_path: Path
 ) -> None:

@@ -45,7 +45,7 @@ def test_the_sdks_meta_names_our_request_as_the_parent(telemetry: OtelTelemetry,
     assert len(collector.spans) == 5, "the SDK's own span went nowhere"
 
 
-@pytest.mark.requirement("TEL-1", "TEL-12")
+@pytest.mark.requirement("TEL-1", "TEL-12", "SCN-150")
 async def test_tools_side_by_side_have_their_own_current_spans(telemetry: OtelTelemetry, collector: Collector) -> None:
     driver = Driver(telemetry, info())
     driver.start_iteration(1)

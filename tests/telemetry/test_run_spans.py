@@ -17,9 +17,11 @@ from telemetry.script import (
     run_with_tools,
 )
 
+from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalKind
+from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResumed, RunWaiting
 from turnwired.domain.failure import Reason
 from turnwired.domain.generation import FinishReason
-from turnwired.domain.message import ToolResultStatus
+from turnwired.domain.message import ToolCall, ToolResultStatus
 from turnwired.domain.model import GenerationOptions, TraceContext
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.usage import Usage
@@ -35,7 +37,7 @@ def parent_of(collector: Collector, span: ReceivedSpan) -> str:
     return by_id.get(span.parent_id, span.parent_id)
 
 
-@pytest.mark.requirement("TEL-1")
+@pytest.mark.requirement("TEL-1", "SCN-150")
 def test_a_run_started_by_an_rpc_is_one_tree_under_its_caller(telemetry: OtelTelemetry, collector: Collector) -> None:
     call = telemetry.rpc.call_started("turnwire.v1.TurnService/RunTurn", {"traceparent": CALLER})
     run_with_tools(Driver(telemetry, info(call.headers)))
@@ -255,7 +257,7 @@ def test_no_order_of_calls_raises(telemetry: OtelTelemetry, collector: Collector
     ]
 
 
-@pytest.mark.requirement("TEL-5")
+@pytest.mark.requirement("TEL-5", "SCN-153")
 def test_no_content_message_or_secret_leaves(telemetry: OtelTelemetry, collector: Collector) -> None:
     run_with_tools(Driver(telemetry, info()))
     driver = Driver(telemetry, info())
@@ -350,3 +352,68 @@ def test_a_model_call_says_how_it_was_to_generate(telemetry: OtelTelemetry, coll
         "gen_ai.output.type": "json",
     }
     assert {name: chat.attributes.get(name) for name in expected} == expected
+
+
+QUESTION = Approval(
+    "appr_1",
+    ApprovalKind.RULE,
+    ToolCall("call_1", WEATHER, '{"secret":"rosebud"}'),
+    "tool",
+    ("weather",),
+    ("weather",),
+    "Call it?",
+    "run_1",
+    "digest",
+)
+
+
+@pytest.mark.requirement("APPROVE-26")
+def test_waiting_is_events_of_the_run_and_a_duration_and_holds_no_content(
+    telemetry: OtelTelemetry, collector: Collector
+) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.finish_iteration(1, FinishReason.TOOL_CALLS)
+    driver.emit(1, ApprovalRequested(QUESTION))
+    driver.emit(1, RunWaiting((QUESTION,)))
+    driver.emit(1, ApprovalResolved("appr_1", ApprovalDecision.REJECT, "ann", "rosebud"))
+    driver.emit(1, RunResumed())
+    driver.finish_run(OutcomeKind.ANSWERED)
+    close(telemetry, collector)
+    run = collector.span("invoke_agent guide")
+    assert run.events == (
+        (
+            "turnwire.approval.requested",
+            {
+                "turnwire.approval.id": "appr_1",
+                "turnwire.approval.kind": "RULE",
+                "gen_ai.tool.name": WEATHER.routed_name,
+                "gen_ai.tool.call.id": "call_1",
+            },
+        ),
+        ("turnwire.run.waiting", {"turnwire.waiting.approvals": 1, "turnwire.waiting.client_tool_calls": 0}),
+        ("turnwire.approval.resolved", {"turnwire.approval.id": "appr_1", "turnwire.approval.decision": "REJECT"}),
+        ("turnwire.run.resumed", {}),
+    )
+    waited = run.attributes["turnwire.run.wait_duration"]
+    assert isinstance(waited, float)
+    assert waited >= 0
+    assert "rosebud" not in repr(collector.spans)
+
+
+@pytest.mark.requirement("APPROVE-26")
+def test_a_run_that_is_left_waiting_ends_its_span_without_an_outcome(
+    telemetry: OtelTelemetry, collector: Collector
+) -> None:
+    driver = Driver(telemetry, info())
+    driver.start_iteration(1)
+    driver.finish_iteration(1, FinishReason.TOOL_CALLS)
+    driver.emit(1, RunWaiting((QUESTION,)))
+    driver.run.left()
+    driver.run.left()
+    close(telemetry, collector)
+    run = collector.span("invoke_agent guide")
+    assert run.attributes["turnwire.run.left_waiting"] is True
+    assert "turnwire.run.outcome" not in run.attributes
+    assert "turnwire.run.wait_duration" in run.attributes
+    assert collector.span("turnwire.iteration").parent_id == run.span_id

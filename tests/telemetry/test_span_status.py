@@ -19,7 +19,7 @@ from turnwired.domain.usage import Usage
 from turnwired.telemetry.otel import OtelTelemetry
 
 
-@pytest.mark.requirement("TEL-4")
+@pytest.mark.requirement("TEL-4", "SCN-152")
 @pytest.mark.parametrize("reason", [Reason.CANCELLED, Reason.CALLER_DISCONNECTED])
 def test_a_callers_cancel_is_no_error_and_keeps_cause_usage_and_first_output(
     telemetry: OtelTelemetry, collector: Collector, reason: Reason

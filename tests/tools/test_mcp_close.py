@@ -58,7 +58,7 @@ def _wait_for_end(pids: list[int], seconds: float) -> bool:
 
 
 @linux
-@pytest.mark.requirement("MCP-11")
+@pytest.mark.requirement("MCP-11", "SCN-129")
 @pytest.mark.parametrize("options", [(), ("ignore-eof",), ("ignore-eof", "ignore-term"), ("mute", "ignore-eof")])
 async def test_closing_is_bounded_and_leaves_no_child(options: tuple[str, ...], tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
@@ -110,7 +110,7 @@ async def test_a_crashed_child_takes_its_own_children_along(tmp_path: Path) -> N
     await toolset.aclose()
 
 
-@pytest.mark.requirement("MCP-11", "MCP-4")
+@pytest.mark.requirement("MCP-11", "MCP-4", "SCN-129")
 async def test_closing_settles_the_calls_in_flight_and_refuses_new_ones() -> None:
     toolset = McpToolset("m", misbehaving("legacy"), RecordingTelemetry())
     view = await view_of(Source(toolset))

@@ -79,7 +79,7 @@ async def test_a_server_that_keeps_failing_is_backed_off_from_and_calls_fail_at_
 # --- noise and bounds ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("MCP-10")
+@pytest.mark.requirement("MCP-10", "SCN-138")
 @EVERY_ERA
 async def test_noise_on_stdout_and_a_flood_on_stderr_harm_nothing(era: str) -> None:
     config = misbehaving(era, "banner", "stderr-flood", max_message_bytes=64 * 1024)
@@ -88,7 +88,7 @@ async def test_noise_on_stdout_and_a_flood_on_stderr_harm_nothing(era: str) -> N
         assert words_of(await run_tool(view, "m__echo", '{"text":"x"}')) == "x"
 
 
-@pytest.mark.requirement("MCP-10")
+@pytest.mark.requirement("MCP-10", "SCN-138")
 async def test_an_answer_that_is_too_long_fails_its_call_alone() -> None:
     async with mcp_server(misbehaving("legacy", max_message_bytes=64 * 1024)) as (_, view):
         result = await run_tool(view, "m__big", '{"bytes":1000000}')

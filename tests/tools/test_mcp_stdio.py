@@ -144,7 +144,7 @@ async def test_results_keep_their_types_and_what_is_unknown(era: str) -> None:
         assert result.structured_json == '{"n":1}'
 
 
-@pytest.mark.requirement("MCP-16", "TOOL-14")
+@pytest.mark.requirement("MCP-16", "TOOL-14", "SCN-139")
 @pytest.mark.parametrize(
     ("given", "status", "words"),
     [
@@ -268,7 +268,7 @@ async def test_the_call_timeout_of_the_server_holds_beside_the_policy() -> None:
         assert "0.05 s; it may have taken effect" in words_of(result)
 
 
-@pytest.mark.requirement("MCP-4", "MCP-5", "MCP-15")
+@pytest.mark.requirement("MCP-4", "MCP-5", "MCP-15", "SCN-127")
 @EVERY_ERA
 async def test_a_call_lost_with_its_server_is_of_unknown_outcome_and_never_repeated(era: str, tmp_path: Path) -> None:
     ledger, telemetry = tmp_path / "ledger", RecordingTelemetry()

@@ -39,7 +39,7 @@ async def test_a_blocking_function_times_out_while_the_loop_goes_on_and_its_late
     await toolset.aclose()
 
 
-@pytest.mark.requirement("PYTHON-2")
+@pytest.mark.requirement("PYTHON-2", "SCN-050")
 async def test_threads_are_bounded_and_calls_beyond_stuck_ones_fail_at_once() -> None:
     release = threading.Event()
     toolset = PythonToolset([blocking(release)], pool=WorkerPool(max_workers=2))

@@ -79,7 +79,7 @@ async def test_all_losers_of_a_name_are_in_one_collision_whatever_the_selection(
     assert [loser.server_id for loser in collision.losers] == ["b", "c"]
 
 
-@pytest.mark.requirement("TOOL-3")
+@pytest.mark.requirement("TOOL-3", "SCN-045")
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
@@ -183,14 +183,14 @@ async def test_closing_the_registry_closes_every_source() -> None:
     assert all(source.closed for source in sources)
 
 
-@pytest.mark.requirement("TOOL-5")
+@pytest.mark.requirement("TOOL-5", "SCN-131")
 async def test_a_required_source_that_is_down_stops_the_run_before_it_starts() -> None:
     down = Failure(FailurePhase.ROUTING, Reason.MCP_UNAVAILABLE, "crm is down", origin="crm")
     with pytest.raises(ToolError, match="crm is down"):
         await view_of(Source(FakeToolset("crm", failure=down), required=True))
 
 
-@pytest.mark.requirement("TOOL-6")
+@pytest.mark.requirement("TOOL-6", "SCN-076")
 async def test_the_order_is_by_source_and_name_whatever_the_order_of_discovery() -> None:
     def sources(backwards: bool) -> list[Source]:
         names = ["z", "y", "a"] if backwards else ["a", "y", "z"]

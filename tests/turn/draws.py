@@ -6,9 +6,11 @@ Hypothesis prefers what stands first, so the first choices are those that let a 
 from __future__ import annotations
 
 from hypothesis import strategies as st
+from turn.callerbook import ALLOW, ASK, DENY, People
 from turn.machinekit import CANCELLED, RUN_ID, failure
 from turn.shadow import WELL_ENDED
 
+from turnwired.domain.approval import ApprovalDecision
 from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import (
@@ -28,7 +30,14 @@ from turnwired.domain.generation import (
 from turnwired.domain.message import Blob, Message, Part, Role, ToolResultStatus
 from turnwired.domain.model import CheckedOutput, OutputProblem
 from turnwired.domain.outcome import LimitTrip
-from turnwired.domain.policy import CompletionMode, HistoryOverflowMode, ToolErrorMode
+from turnwired.domain.policy import (
+    CompletionMode,
+    HistoryOverflowMode,
+    PermissionAction,
+    ToolErrorMode,
+    ToolExecutionMode,
+    WaitExpiryMode,
+)
 from turnwired.domain.usage import Usage
 from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed, Fact
 
@@ -111,7 +120,7 @@ CONFIGURATIONS = st.fixed_dictionaries(
         "max_steps": st.sampled_from([3, 2, 4, 1]),
         "max_tool_calls": st.sampled_from([12, 9, 5, 3, 1]),
         "max_tool_calls_per_tool": st.sampled_from([{}, {"look": 2, "*": 1}, {"*": 3, "look": None}]),
-        "repeated_call_threshold": st.sampled_from([0, 3, 1]),
+        "repeated_call_threshold": st.sampled_from([0, 1, 3, 1]),
         "max_parallel_calls": st.sampled_from([2, 1, 3]),
         "max_attempts": st.sampled_from([3, 2, 1]),
         "error_mode": st.sampled_from([ToolErrorMode.RECOVER, ToolErrorMode.RECOVER, ToolErrorMode.ABORT]),
@@ -120,5 +129,21 @@ CONFIGURATIONS = st.fixed_dictionaries(
         "answer_at_step_bound": st.booleans(),
         "history_overflow": st.sampled_from([HistoryOverflowMode.TRUNCATE, HistoryOverflowMode.FAIL]),
         "completion_tools": st.sampled_from([False, False, True]),
+        "wait_expiry": st.sampled_from([WaitExpiryMode.REJECT, WaitExpiryMode.REJECT, WaitExpiryMode.ABORT]),
+        "execution_mode": st.sampled_from([ToolExecutionMode.EXECUTE] * 4 + [ToolExecutionMode.RETURN]),
     }
 )
+PEOPLE: st.SearchStrategy[People] = st.sampled_from(
+    [
+        People(),
+        People(circles=ASK),
+        People((("write", ASK),), ASK, frozenset({"slow"})),
+        People((("look", ASK), ("write", PermissionAction.ALWAYS_ASK)), ASK),
+        People((("look", ASK), ("slow", DENY)), ALLOW),
+        People(client=frozenset({"look", "write"})),
+    ]
+)
+"""Who may do what, and what the caller executes."""
+ONCE, ALWAYS, REJECT = ApprovalDecision.ONCE, ApprovalDecision.ALWAYS, ApprovalDecision.REJECT
+ANSWERS = st.sampled_from([[ONCE, ONCE], [ALWAYS, ONCE], [], [REJECT], [ONCE, REJECT], [ALWAYS], None])
+"""Answers to the questions of one answer, in their order. Empty: nobody answers yet. None: nor does anybody else."""

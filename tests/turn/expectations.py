@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum, auto
 from typing import Any
 
@@ -15,16 +16,17 @@ from turnwired.domain.message import Message, Reasoning, Role, Text, ToolCall, T
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import CompletionMode, HistoryOverflowMode, ToolErrorMode
 from turnwired.domain.trace import IterationTrace, ToolCallTrace
+from turnwired.turn.effects import Settle, Step
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold, trace_of
 
 
 def expected_kinds(
-    shadow: Shadow, reason: FinishReason | None, book: IterationBook, *, said_text: bool, refused: bool
+    shadow: Shadow, reason: FinishReason | None, book: IterationBook, *, said_text: bool, refused: bool, held: bool
 ) -> set[OutcomeKind | None]:
-    """What the end of an answer may lead to; None: the run goes on."""
+    """What the end of an answer may lead to; None: the run goes on. ``held``: there was input that waited for it."""
     calls = book.calls
-    if shadow.held and not calls and reason in WELL_ENDED and not book.correction and not book.synthesis:
+    if held and not calls and reason in WELL_ENDED and not book.correction and not book.synthesis:
         return {None, OutcomeKind.MAX_STEPS} if reason is FinishReason.PAUSE else {None}
     if book.synthesis:
         return _after_pass(shadow, reason, book, said_text=said_text, refused=refused)
@@ -152,7 +154,7 @@ def check_crash(shadow: Shadow) -> None:
     results = {event.result.call_id: event.result for event in events if isinstance(event, ToolCallFinished)}
     assert list(results) == [call_id for call_id, call in shadow.calls.items() if call.result is None]
     for call_id, result in results.items():
-        running = shadow.calls[call_id].executing
+        running = shadow.calls[call_id].executed
         assert result.status is (ToolResultStatus.OUTCOME_UNKNOWN if running else ToolResultStatus.NOT_EXECUTED)
     parts = {event.part.part_id: event.part.content for event in events if isinstance(event, PartFinished)}
     assert set(parts) == set(shadow.parts) - shadow.finished_parts, "recovery leaves a part open"
@@ -172,3 +174,10 @@ def simple(message: Message) -> tuple[Role, str, list[Any]]:
         content = part.content
         contents.append((content.call_id, content.arguments_json) if isinstance(content, ToolCall) else content)
     return message.role, message.message_id, contents
+
+
+def alike(step: Step) -> str:
+    """What a step says, whatever its parts are called, and apart from how much a model call repeats."""
+    settled = [effect.messages for effect in step.effects if isinstance(effect, Settle)]
+    said = (step.events, [type(effect) for effect in step.effects], settled)
+    return re.sub(r"'part_(e\d+_)?\d+", "'part", repr(said))

@@ -23,6 +23,8 @@ from turnwired.domain.policy import (
     CompletionMode,
     EffectivePolicy,
     HistoryOverflowMode,
+    PermissionAction,
+    PermissionRule,
     Policy,
     ToolErrorMode,
     ToolExecutionMode,
@@ -30,6 +32,7 @@ from turnwired.domain.policy import (
 )
 from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.policy.bounds import Bounds
+from turnwired.policy.permissions import Permissions
 from turnwired.turn.effects import Effect, Emitted, ResolveTool, Settle, Step
 from turnwired.turn.facts import Begin, Fact, ModelEnded, ModelFailed, ModelProduced, ToolFinished, ToolResolved
 from turnwired.turn.machine import TurnMachine
@@ -49,6 +52,8 @@ def ref(name: str) -> ToolRef:
 
 
 TOOLS = {name: ref(name) for name in ("look", "write", "slow")}
+UNATTENDED = Permissions((PermissionRule("doom_loop", "*", PermissionAction.DENY),))
+"""Nobody is there to be asked about a circle."""
 
 
 def bounds_with(**changes: Any) -> Bounds:

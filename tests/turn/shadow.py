@@ -5,10 +5,11 @@ Written from the design notes, not from the machine: it keeps its own books and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from turn.callerbook import CallerBook, People
+from turn.keeping import EXECUTED, check_settle
 from turn.machinekit import assert_well_formed, text_of
 
 from turnwired.domain.attachment import AttachmentState
@@ -41,7 +42,6 @@ from turnwired.domain.message import (
     OpaqueBlock,
     Reasoning,
     Text,
-    ToolCall,
     ToolResult,
     ToolResultStatus,
 )
@@ -69,7 +69,6 @@ WELL_ENDED = {FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, Fi
 UNFINISHED = {FinishReason.EOF, FinishReason.ERROR, FinishReason.ABORTED}
 WHOLE = set(FinishReason) - WELL_ENDED - UNFINISHED
 """Words of a provider that stopped on purpose: what it reports of usage is final."""
-EXECUTED = {ToolResultStatus.OK, ToolResultStatus.INTERRUPTED, ToolResultStatus.OUTCOME_UNKNOWN}
 
 
 @dataclass
@@ -84,6 +83,7 @@ class CallBook:
     asked: bool = False
     resolvable: bool = False
     executing: bool = False
+    with_caller: bool = False
     executed: bool = False
     late: bool = False
     repairs: tuple[str, ...] = ()
@@ -108,26 +108,24 @@ class IterationBook:
     calls: list[str] = field(default_factory=list[str])
 
 
-def assert_attached(ids: list[str]) -> None:
-    """What is attached to a part or call stands right behind it, in the order of its numbers."""
-    for place, part_id in enumerate(ids):
-        owner, dot, number = part_id.rpartition(".")
-        if dot:
-            assert place, "an attached part without its owner"
-            assert ids[place - 1] == (owner if number == "1" else f"{owner}.{int(number) - 1}"), ids
-
-
 class Shadow:
     """Follows one run. ``take`` asserts; the rest is to be read."""
 
     def __init__(
-        self, bounds: Bounds, *, include_trace: bool, structured: bool = False, files: Sequence[str] = ()
+        self,
+        bounds: Bounds,
+        *,
+        include_trace: bool,
+        structured: bool = False,
+        people: People | None = None,
+        files: Sequence[str] = (),
     ) -> None:
         self.to_come = set(files)
         self.ready: set[str] = set()
         self.held: set[str] = set()
         self.appended: list[str] = []
         self.bounds = bounds
+        self.caller = CallerBook(people if people is not None else People())
         self.structured = structured
         self.include_trace = include_trace
         self.log: list[LoggedEvent] = []
@@ -167,9 +165,24 @@ class Shadow:
         return [call_id for call_id, call in self.calls.items() if call.executing and call.result is None]
 
     @property
+    def with_caller(self) -> list[str]:
+        return [call_id for call_id, call in self.calls.items() if call.with_caller and call.result is None]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether anything is under way that does not wait for the caller."""
+        return bool(self.model or self.waiting or self.hook or self.resolving or self.executing)
+
+    @property
     def counted_calls(self) -> int:
         """Calls of answers that ended well: those that the bound on tool calls is about."""
         return sum(len(book.calls) for book in self.iterations if book.finish in WELL_ENDED)
+
+    def restarted(self) -> None:
+        """Another process goes on with the run: it sends all of it anew, and knows of nothing that is given up."""
+        self.sent = []
+        for call in self.calls.values():
+            call.late = call.executed
 
     @property
     def now_goes_on(self) -> bool:
@@ -200,6 +213,7 @@ class Shadow:
             assert step == Step(), "something happened after the run was settled"
             return
         alive = self._alive_beside(fact)
+        self.caller.begin(fact)
         for emitted in step.events:
             assert self.finished is None, "an event after RunFinished"
             self.log.append(LoggedEvent(len(self.log) + 1, len(self.log) + 1, emitted.iteration, emitted.event))
@@ -217,8 +231,9 @@ class Shadow:
             assert abandoned == alive, "what was alive was not abandoned, or something else was"
         else:
             assert abandoned is None, "work of a run that goes on was abandoned"
-            busy = self.model or self.waiting or self.hook or self.resolving or self.executing
+            busy = self.goes_on or self.caller.pending or self.with_caller
             assert busy or not self.iterations, "the run is not settled and waits for nothing"
+            self.caller.check(self)
 
     def _alive_beside(self, fact: Fact | None) -> Abandon | None:
         """The work in progress apart from that which the fact ends, as the Abandon that would stop it."""
@@ -246,30 +261,13 @@ class Shadow:
         else:
             assert iteration == len(self.iterations) + isinstance(event, IterationStarted), "wrong iteration"
         assert (len(self.log) == 1) == isinstance(event, RunStarted), "RunStarted is the first event, once"
+        if self.caller.event(self, event):
+            return
         match event:
             case RunStarted():
                 pass
             case IterationStarted():
-                assert not self.to_come, "files are not waited for"
-                assert all(call.result is not None for call in self.calls.values()), "a call is still open"
-                assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
-                synthesis = event.kind is IterationKind.SYNTHESIS
-                within = self.counted_calls <= self.bounds.max_tool_calls
-                assert within or synthesis, "goes on beyond the bound on tool calls"
-                cut = [book for book in self.iterations if book.finish not in WELL_ENDED]
-                assert all(book.finish is FinishReason.OUTPUT_LIMIT for book in cut), "goes on after a cut answer"
-                assert len(cut) <= 1, "tells the model of cut calls again and again"
-                correction = event.kind is IterationKind.STRUCTURED_OUTPUT
-                assert not correction or self.structured, "a correction of free text"
-                corrections = [book for book in self.iterations if book.correction]
-                paused = bool(corrections) and self.now.correction and self.now.finish is FinishReason.PAUSE
-                assert not corrections or paused, "goes on after a correction"
-                before = [book for book in self.iterations if book.synthesis]
-                assert synthesis or not before, "goes on after the pass"
-                may_call = self._synthesis_begins(before) if synthesis else not correction
-                self.iterations.append(IterationBook(correction, synthesis, may_call))
-                if synthesis:
-                    assert event.max_output_tokens == self.bounds.reserved_output_tokens, "the reserve is not used"
+                self._iteration_started(event)
             case TextDelta() | ReasoningDelta() | PartFinished():
                 self._part_event(event)
             case IterationRetryScheduled():
@@ -297,6 +295,29 @@ class Shadow:
                 self._run_finished(event)
             case _:
                 self._call_event(iteration, event)
+
+    def _iteration_started(self, event: IterationStarted) -> None:
+        assert not self.to_come, "files are not waited for"
+        assert self.caller.told is None, "goes on without saying so"
+        assert all(call.result is not None for call in self.calls.values()), "a call is still open"
+        assert not self.iterations or self.now.finish is not None, "the iteration before is still open"
+        synthesis = event.kind is IterationKind.SYNTHESIS
+        within = self.counted_calls <= self.bounds.max_tool_calls
+        assert within or synthesis, "goes on beyond the bound on tool calls"
+        cut = [book for book in self.iterations if book.finish not in WELL_ENDED]
+        assert all(book.finish is FinishReason.OUTPUT_LIMIT for book in cut), "goes on after a cut answer"
+        assert len(cut) <= 1, "tells the model of cut calls again and again"
+        correction = event.kind is IterationKind.STRUCTURED_OUTPUT
+        assert not correction or self.structured, "a correction of free text"
+        corrections = [book for book in self.iterations if book.correction]
+        paused = bool(corrections) and self.now.correction and self.now.finish is FinishReason.PAUSE
+        assert not corrections or paused, "goes on after a correction"
+        before = [book for book in self.iterations if book.synthesis]
+        assert synthesis or not before, "goes on after the pass"
+        may_call = self._synthesis_begins(before) if synthesis else not correction
+        self.iterations.append(IterationBook(correction, synthesis, may_call))
+        if synthesis:
+            assert event.max_output_tokens == self.bounds.reserved_output_tokens, "the reserve is not used"
 
     def _synthesis_begins(self, before: list[IterationBook]) -> bool:
         """Whether the pass that begins may call tools."""
@@ -409,9 +430,15 @@ class Shadow:
         assert not call.executed, "a tool starts twice"
         assert call.result is None, "a tool starts after its call settled"
         assert not self.resolving, "a tool starts before all calls are checked"
+        self.caller.check_start(event.call_id, call)
         before = self.now.calls[: self.now.calls.index(event.call_id)]
-        assert all(self.calls[i].executed or self.calls[i].result is not None for i in before), "not in model order"
-        call.executing = call.executed = True
+        call.with_caller = self.caller.by_caller(self, call.name)
+        call.executing, call.executed = not call.with_caller, True
+        if call.with_caller:
+            return
+        assert self.caller.told is None, "goes on without saying so"
+        began = [self.calls[i].executed or self.calls[i].result is not None or self.caller.asks(i) for i in before]
+        assert all(began), "not in model order"
         assert len(self.executing) <= self.bounds.max_parallel_calls, "too many tools at once"
 
     def _call_finished(self, result: ToolResult) -> None:
@@ -422,13 +449,15 @@ class Shadow:
             assert not call.executed
         if result.status in EXECUTED:
             assert call.executed, f"{result.status} without executing"
+        self.caller.check_result(result.call_id, call, result)
         if result.failure is not None and result.failure.reason is Reason.TOOL_LOOP_DETECTED:
-            self._stopped_circle(call)
-        if call.executed and result.status in {ToolResultStatus.OK, ToolResultStatus.ERROR}:
+            self.stopped_circle(call)
+        expired = result.failure is not None and result.failure.reason is Reason.WAIT_EXPIRED
+        if call.executed and not expired and result.status in {ToolResultStatus.OK, ToolResultStatus.ERROR}:
             self.completed += 1
         call.result = result
 
-    def _stopped_circle(self, call: CallBook) -> None:
+    def stopped_circle(self, call: CallBook) -> None:
         """Who is told of a circle has made the call before, so many times, in earlier answers."""
         threshold = self.bounds.repeated_call_threshold
         same = [
@@ -513,8 +542,8 @@ class Shadow:
                     assert effect.max_output_tokens == self.bounds.reserved_output_tokens
                 self.now.attempt = effect.attempt
                 self.model = (effect.iteration, effect.attempt)
-            case AwaitCaller():
-                raise AssertionError("no run waits for its caller yet")
+            case AwaitCaller(key):
+                assert key in self.caller.pending or key in self.with_caller, "waits for what nobody asked for"
             case AskHook():
                 assert effect.name == self.bounds.completion_hook
                 assert self.bounds.completion_mode is CompletionMode.CUSTOM
@@ -543,7 +572,7 @@ class Shadow:
                 self.resolved_count += 1
                 assert self.resolved_count <= self.bounds.max_tool_calls, "too many tool calls"
             case RunTool(call_id, _, arguments):
-                assert call_id in self.executing, "RunTool without ToolCallExecuting"
+                assert call_id in self.executing, "RunTool without ToolCallExecuting, or of the caller's call"
                 assert arguments == self.calls[call_id].arguments
             case Abandon():
                 pass
@@ -551,34 +580,5 @@ class Shadow:
                 assert self.awaiting, "waits for files while the run goes on"
                 assert self.to_come, "waits for nothing"
             case Settle():
-                self._settle(effect)
-
-    def _settle(self, effect: Settle) -> None:
-        assert self.finished is not None, "Settle before RunFinished"
-        assert effect.finished == self.finished
-        assert effect.messages[: len(self.sent)] == tuple(self.sent), "the session forgets what was sent"
-        assert_well_formed(effect.messages)
-        added = [message.message_id for message in effect.messages if message.message_id in self.appended]
-        assert added == self.appended, "the session forgets what the caller added, or turns it round"
-        for message in effect.messages:
-            assert_attached([part.part_id for part in message.parts])
-            for part in message.parts:
-                match part.content:
-                    case ToolCall() as call:
-                        known = self.calls[call.call_id]
-                        assert call.arguments_json in {known.arguments, "{}"}
-                        assert isinstance(json.loads(call.arguments_json), dict), "a request that providers refuse"
-                    case ToolResult() as result:
-                        assert result == self.calls[result.call_id].result
-                    case _:
-                        pass
-        kept = {part.content.call_id for m in effect.messages for part in m.parts if isinstance(part.content, ToolCall)}
-        outcome = effect.finished.outcome
-        by_tool = outcome.kind is OutcomeKind.ERRORED and outcome.failure is not None
-        by_tool = by_tool and outcome.failure is not None and outcome.failure.call_id is not None
-        for call_id, book in self.calls.items():
-            if by_tool and call_id in self.now.calls and book.result is not None:
-                assert (call_id in kept) == (book.result.status in EXECUTED), "an unread error, or a lost effect"
-                continue
-            assert call_id in kept or book.arguments is None, "a whole call is missing in the history"
-        self.settled = effect
+                check_settle(self, effect)
+                self.settled = effect

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from turn.machinekit import Driven, a_call, assert_well_formed, bounds_with, ok, setup_with, stop
+from turn.machinekit import UNATTENDED, Driven, a_call, assert_well_formed, bounds_with, ok, setup_with, stop
 
 from turnwired.domain.event import ToolCallExecuting, ToolCallFinished
 from turnwired.domain.failure import FailurePhase, Reason
@@ -18,7 +18,8 @@ from turnwired.turn.loops import MAX_PERIOD, Loops, Repetition
 
 
 def driven(polling: frozenset[str] = frozenset(), **bounds: Any) -> Driven:
-    return Driven(setup_with(bounds_with(**({"max_steps": 50} | bounds)), polling_tools=polling))
+    held = bounds_with(**({"max_steps": 50} | bounds))
+    return Driven(setup_with(held, polling_tools=polling, permissions=UNATTENDED))
 
 
 def calls_tools(run: Driven, *wanted: tuple[str, str], results: tuple[str, ...] = ("same",)) -> None:

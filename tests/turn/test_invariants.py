@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
+from turn.callerbook import People
+from turn.callers import CallerRules
 from turn.draws import (
+    ANSWERS,
     BUDGET,
     CONFIGURATIONS,
     FAULTS,
@@ -23,6 +26,7 @@ from turn.draws import (
     INDEX,
     ITEMS,
     PATIENCE,
+    PEOPLE,
     PROBLEMS,
     REMAINING,
     REPAIRS,
@@ -32,11 +36,11 @@ from turn.draws import (
     TEXT,
     TOOL,
     begins_with_a,
-    brought,
     file,
 )
 from turn.expectations import (
     AfterFailure,
+    alike,
     check_crash,
     check_recovery,
     check_trace,
@@ -46,7 +50,7 @@ from turn.expectations import (
 from turn.machinekit import bounds_with, failure, ref, setup_with
 from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
-from turnwired.domain.attachment import AttachmentState
+from turnwired.domain.approval import ApprovalDecision
 from turnwired.domain.event import HistoryTruncated, IterationFinished, ToolCallFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
@@ -63,13 +67,14 @@ from turnwired.domain.generation import (
 )
 from turnwired.domain.message import Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import HistoryOverflowMode, ToolErrorMode
+from turnwired.domain.policy import HistoryOverflowMode, ToolErrorMode, WaitExpiryMode
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.turn.facts import (
-    AttachmentArrived,
+    ApprovalAnswered,
     AttachmentsOverdue,
     Begin,
     BudgetReached,
+    CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
@@ -86,6 +91,7 @@ from turnwired.turn.facts import (
     ToolProgress,
     ToolResolved,
     ToolResultLate,
+    WaitExpired,
 )
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import TraceFold
@@ -93,27 +99,46 @@ from turnwired.turn.trace import TraceFold
 Names = tuple[str, ...]
 
 
-class TurnRules(RuleBasedStateMachine):
+class TurnRules(CallerRules):
     """Plays everything that a turn machine talks to, one run after another."""
 
-    @initialize(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, files=FILES)
-    def first_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, files: Names) -> None:
-        self.new_run(bounds, trace, patience, structured, files)
+    @initialize(
+        bounds=CONFIGURATIONS,
+        trace=st.booleans(),
+        patience=PATIENCE,
+        structured=STRUCTURED,
+        files=FILES,
+        people=PEOPLE,
+    )
+    def first_run(self, bounds: dict[str, Any], **drawn: Any) -> None:
+        self.new_run(bounds, **drawn)
 
     @precondition(lambda self: self.shadow.settled is not None)
-    @rule(bounds=CONFIGURATIONS, trace=st.booleans(), patience=PATIENCE, structured=STRUCTURED, files=FILES)
-    def another_run(self, bounds: dict[str, Any], trace: bool, patience: int, structured: bool, files: Names) -> None:
-        self.new_run(bounds, trace, patience, structured, files)
+    @rule(
+        bounds=CONFIGURATIONS,
+        trace=st.booleans(),
+        patience=PATIENCE,
+        structured=STRUCTURED,
+        files=FILES,
+        people=PEOPLE,
+    )
+    def another_run(self, bounds: dict[str, Any], **drawn: Any) -> None:
+        self.new_run(bounds, **drawn)
         self.begun = True
         self.tell(Begin())
 
-    def new_run(self, changes: dict[str, Any], trace: bool, patience: int, structured: bool, files: Names) -> None:
+    def new_run(
+        self, changes: dict[str, Any], *, trace: bool, patience: int, structured: bool, files: Names, people: People
+    ) -> None:
         bounds = bounds_with(**changes)
         check = begins_with_a if structured else None
-        setup = setup_with(bounds, include_trace=trace, check_output=check, attachments=tuple(map(file, files)))
-        self.machine = TurnMachine(setup)
-        self.shadow = Shadow(bounds, include_trace=trace, structured=structured, files=files)
-        self.brought = 0
+        given = {"attachments": tuple(map(file, files)), "permissions": people.permissions}
+        self.setup = setup_with(bounds, include_trace=trace, check_output=check, **given)
+        self.machine = TurnMachine(self.setup)
+        self.shadow = Shadow(bounds, include_trace=trace, structured=structured, files=files, people=people)
+        self.people = people
+        self.given = self.restarts = self.brought = 0
+        self.twin: TurnMachine | None = None
         self.patience = patience
         self.begun = False
         self.unreported = False
@@ -130,6 +155,8 @@ class TurnRules(RuleBasedStateMachine):
             assert (step.events, step.effects) == ((), ()), "a fact that means nothing changed something"
             self.ignored += 1
         assert self.machine.ignored == self.ignored, "ignored facts are counted, others are not"
+        if self.twin is not None and not isinstance(fact, ToolResultLate):
+            assert alike(self.twin.feed(fact)) == alike(step), "a machine that was resumed does something else"
         self.shadow.take(fact if means_something else None, step)
         self.patience -= 1
         for logged in self.shadow.log[known:]:
@@ -222,15 +249,41 @@ class TurnRules(RuleBasedStateMachine):
         self.model_speaks(*(ToolArgumentsChunk(index, fragment) for fragment in late))
 
     @precondition(lambda self: self.model_is_called)
-    @rule(names=st.lists(TOOL, min_size=1, max_size=4), word=FINISH, text=TEXT, results=st.booleans())
-    def provider_answers_with_calls(self, names: list[str], word: FinishReason, text: str, results: bool) -> None:
+    @rule(names=st.lists(TOOL, min_size=1, max_size=4), word=FINISH, text=TEXT, people=ANSWERS)
+    def provider_answers_with_calls(
+        self, names: list[str], word: FinishReason, text: str, people: list[ApprovalDecision] | None
+    ) -> None:
+        self.call_tools(names, word, text)
+        if people is not None:
+            self.all_calls_settle(people)
+
+    @precondition(lambda self: self.model_is_called and not self.shadow.now.output)
+    @rule(names=st.lists(TOOL, min_size=1, max_size=2), rounds=st.integers(2, 4), people=ANSWERS)
+    def provider_goes_round_in_circles(
+        self, names: list[str], rounds: int, people: list[ApprovalDecision] | None
+    ) -> None:
+        for _ in range(rounds):
+            if self.model_is_called:
+                self.call_tools(names, FinishReason.TOOL_CALLS, "")
+                self.all_calls_settle(people or [])
+
+    def call_tools(self, names: list[str], word: FinishReason, text: str) -> None:
         for index, name in enumerate(names, 10):
             self.model_speaks(ToolCallOpened(index, "", name), ToolArgumentsChunk(index, "{}"), ToolCallClosed(index))
         self.model_speaks(TextChunk(0, text))
         self.provider_stops(word, [], True)
-        if results:
-            self.the_registry_finds_all()
-            self.all_tools_finish(last_first=False)
+
+    def all_calls_settle(self, people: list[ApprovalDecision]) -> None:
+        """Everything comes as it should; ``people``: the answers to the first questions, if any."""
+        self.the_registry_finds_all()
+        self.all_tools_finish(last_first=False)
+        for decision in people:
+            if self.shadow.caller.pending and self.shadow.settled is None:
+                self.answer(next(iter(self.shadow.caller.pending)), decision, "")
+                self.all_tools_finish(last_first=False)
+        for call_id in self.shadow.with_caller if people else []:
+            if self.shadow.settled is None:
+                self.finish_tool(call_id, ToolResultStatus.OK)
 
     @precondition(lambda self: self.model_is_called and (self.shadow.now.output or self.patience <= 0))
     @rule(word=FINISH, more=st.lists(FINISH, max_size=1), end=st.booleans())
@@ -250,7 +303,7 @@ class TurnRules(RuleBasedStateMachine):
 
     def model_ends(self) -> None:
         assert self.shadow.model is not None
-        known, book = len(self.shadow.log), self.shadow.now
+        known, book, held = len(self.shadow.log), self.shadow.now, bool(self.shadow.held)
         again = not book.output and book.attempt < self.shadow.bounds.max_attempts
         self.tell(ModelEnded(*self.shadow.model))
         words = [word for word in self.stops if word is not FinishReason.OTHER] or self.stops
@@ -270,7 +323,7 @@ class TurnRules(RuleBasedStateMachine):
             statuses = [event.result.status for event in fresh if isinstance(event, ToolCallFinished)]
             assert set(statuses) <= {ToolResultStatus.NOT_EXECUTED}, "a call of a cut answer did not settle unexecuted"
         kind = self.shadow.finished.outcome.kind if self.shadow.finished is not None else None
-        expected = expected_kinds(self.shadow, reason, book, said_text=self.said_text, refused=self.refused)
+        expected = expected_kinds(self.shadow, reason, book, said_text=self.said_text, refused=self.refused, held=held)
         if self.capped and reason is FinishReason.OUTPUT_LIMIT:
             expected = {OutcomeKind.BUDGET_EXCEEDED}
         assert kind in expected, f"{kind} after {reason}"
@@ -365,13 +418,16 @@ class TurnRules(RuleBasedStateMachine):
         call.resolving, call.resolvable = False, problem is None
         call.repairs = repairs if problem is None else ()
         known = len(self.shadow.notice_reasons)
-        self.tell(ToolResolved(call_id, ref("look"), fault, repairs))
-        told = [(Reason.TOOL_ARGUMENTS_REPAIRED, call_id)] if call.repairs else []
-        assert self.shadow.notice_reasons[known:] == told, "a repair is told once, nothing else is"
+        self.tell(ToolResolved(call_id, self.people.ref(call.name), fault, repairs))
+        repaired = (Reason.TOOL_ARGUMENTS_REPAIRED, call_id)
+        told = [each for each in self.shadow.notice_reasons[known:] if each[0] is Reason.TOOL_ARGUMENTS_REPAIRED]
+        assert told == ([repaired] if call.repairs else []), "a repair is told once, and nothing else is"
         if problem is not None:
             denied = problem is Reason.TOOL_DENIED
             assert call.result is not None
-            assert call.result.status is (ToolResultStatus.DENIED if denied else ToolResultStatus.ERROR)
+            circle = call.result.failure is not None and call.result.failure.reason is Reason.TOOL_LOOP_DETECTED
+            expected = ToolResultStatus.DENIED if denied else ToolResultStatus.ERROR
+            assert call.result.status is (ToolResultStatus.NOT_EXECUTED if circle else expected)
 
     @precondition(lambda self: self.begun and self.shadow.executing and self.shadow.settled is None)
     @rule(data=st.data(), status=STATUSES)
@@ -380,7 +436,9 @@ class TurnRules(RuleBasedStateMachine):
 
     def finish_tool(self, call_id: str, status: ToolResultStatus) -> None:
         fault = None if status is ToolResultStatus.OK else failure(Reason.TOOL_FAILED, phase=FailurePhase.TOOL)
-        self.tell(ToolFinished(call_id, ToolResult(call_id, status, (Part("part_1", Text("x")),), failure=fault), 3))
+        given = ToolResult(call_id, status, (Part("part_1", Text("x")),), failure=fault)
+        by_caller = self.shadow.calls[call_id].with_caller
+        self.tell(CallerResult(given, 3) if by_caller else ToolFinished(call_id, given, 3))
         call = self.shadow.calls[call_id]
         result = call.result
         assert result is not None
@@ -404,7 +462,11 @@ class TurnRules(RuleBasedStateMachine):
 
     @property
     def may_end_late(self) -> list[str]:
-        return [call_id for call_id, call in self.shadow.calls.items() if call.executed and not call.late]
+        return [
+            call_id
+            for call_id, call in self.shadow.calls.items()
+            if call.executed and not (call.late or call.with_caller)
+        ]
 
     @precondition(lambda self: self.begun and self.shadow.executing and self.shadow.settled is None)
     @rule(data=st.data())
@@ -412,23 +474,6 @@ class TurnRules(RuleBasedStateMachine):
         known = len(self.shadow.log)
         self.tell(ToolProgress(data.draw(st.sampled_from(self.shadow.executing)), 0.5))
         assert len(self.shadow.log) == known + 1
-
-    # --- files ------------------------------------------------------------------------------------------------------
-
-    @precondition(lambda self: self.begun and self.shadow.settled is None)
-    @rule(name=st.sampled_from(["a", "b", "c"]))
-    def a_file_comes(self, name: str) -> None:
-        assert self.machine.takes_input == self.shadow.takes_input, "promises to read what it does not, or the reverse"
-        takes = self.shadow.takes_input and name not in self.shadow.ready
-        self.brought += 1
-        self.tell(AttachmentArrived(file(name, AttachmentState.READY), brought(self.brought)), means_something=takes)
-        assert (name in self.shadow.ready) or not takes, "a file that was taken is not told of"
-
-    @precondition(lambda self: self.begun and self.shadow.awaiting)
-    @rule()
-    def the_wait_for_files_is_over(self) -> None:
-        self.tell(AttachmentsOverdue(30.0))
-        assert not self.shadow.awaiting, "still waits for files"
 
     # --- callers, clocks, faults ------------------------------------------------------------------------------------
 
@@ -469,6 +514,11 @@ class TurnRules(RuleBasedStateMachine):
             stray += [Begin(), PreparationFailed(failure())]
         if call_id not in shadow.executing:
             stray += [ToolFinished(call_id, ToolResult(call_id, ToolResultStatus.OK)), ToolProgress(call_id, 0.1)]
+        if call_id not in shadow.with_caller:
+            stray.append(CallerResult(ToolResult(call_id, ToolResultStatus.OK)))
+        answered = [each for each in ("appr_of_nobody", *shadow.caller.asked) if each not in shadow.caller.pending]
+        stray.append(ApprovalAnswered(answered[-1], ApprovalDecision.ALWAYS, "bob"))
+        stray.append(WaitExpired(call_id if call_id not in shadow.with_caller else answered[-1], 5.0))
         if call_id not in self.may_end_late:
             stray.append(ToolResultLate(call_id))
         if call_id not in shadow.resolving:
@@ -490,6 +540,10 @@ class TurnRules(RuleBasedStateMachine):
                 assert outcome.kind is OutcomeKind.BUDGET_EXCEEDED
             case DriverFailed() | PreparationFailed():
                 assert outcome.kind is OutcomeKind.ERRORED
+            case WaitExpired() if self.shadow.bounds.wait_expiry is WaitExpiryMode.ABORT:
+                assert outcome.kind is OutcomeKind.ABORTED
+                assert outcome.limit_trip is not None
+                assert outcome.limit_trip.policy_path == "timeout.wait"
             case _:
                 assert outcome.kind is not OutcomeKind.ABORTED
                 assert (outcome.kind is OutcomeKind.BUDGET_EXCEEDED) == self.over_budget(last)

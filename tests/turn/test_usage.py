@@ -66,6 +66,35 @@ def test_reported_usage_is_taken_as_it_is_and_a_sum_of_both_kinds_says_so() -> N
 
 
 @pytest.mark.requirement("OUT-6")
+def test_a_report_without_counts_is_none_and_takes_nothing_from_the_one_before_it() -> None:
+    run = Driven()
+    called(run)
+    run.answers(*a_call(0), UsageReported(Usage(90, 20, source=UsageSource.PROVIDER)), UsageReported(Usage()), stop())
+    run.runs_all_tools()
+    called(run)
+    run.answers(TextChunk(0, "Done."), UsageReported(Usage(source=UsageSource.PROVIDER)), stop())
+    assert [event.usage for event in run.events(IterationFinished)] == [
+        Usage(90, 20, source=UsageSource.PROVIDER),
+        Usage(100, 2, source=UsageSource.ESTIMATED),
+    ]
+    assert told(run) == [Reason.USAGE_UNREPORTED]
+
+
+@pytest.mark.requirement("OUT-6")
+@pytest.mark.parametrize(("reported", "whole"), [((90, None), (90, 2)), ((None, 20), (100, 20)), ((0, 0), (0, 0))])
+def test_a_count_that_a_report_lacks_is_estimated_and_zero_is_a_count(
+    reported: tuple[int | None, int | None], whole: tuple[int, int]
+) -> None:
+    run = Driven(setup_with(price=a_cent_a_token))
+    called(run)
+    run.answers(TextChunk(0, "Done."), UsageReported(Usage(*reported, source=UsageSource.PROVIDER)), stop())
+    lacks = None in reported
+    source = UsageSource.MIXED if lacks else UsageSource.PROVIDER
+    assert run.finished.usage == Usage(*whole, source=source)
+    assert run.finished.cost is None or run.finished.cost.complete is not lacks
+
+
+@pytest.mark.requirement("OUT-6")
 def test_a_price_by_time_stays_exact_without_any_usage() -> None:
     run = Driven(setup_with(price=lambda usage, duration_ns: Cost("EUR", duration_ns)))
     called(run)

@@ -173,8 +173,11 @@ class Reader:
 
     def _see(self, event: RunEvent) -> None:
         case = event.WhichOneof("event")
-        self._waiting = case == "run_waiting"
-        if case == "run_started":
+        if case == "run_waiting":
+            self._waiting = True  # until it goes on: more may be told meanwhile
+        elif case == "run_resumed":
+            self._waiting = False
+        elif case == "run_started":
             self._run_id = event.run_started.run_id
         elif case == "run_finished":
             self.finished = True

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from turnwire.cursor import Update
-    from turnwire.v1.event_pb2 import RunEvent, RunFinished, RunStarted
+    from turnwire.v1.event_pb2 import RunEvent, RunFinished, RunStarted, RunWaiting
     from turnwire.v1.message_pb2 import Message
     from turnwire.v1.outcome_pb2 import Outcome
 
@@ -48,6 +48,19 @@ class RunView:
     def run_id(self) -> str | None:
         """The run's id, once it is known."""
         return self.started.run_id if self.started else None
+
+    @property
+    def waiting(self) -> RunWaiting | None:
+        """What the run waits for from its caller, while it does."""
+        for event in reversed(self.events):
+            match event.WhichOneof("event"):
+                case "run_waiting":
+                    return event.run_waiting
+                case "run_resumed" | "run_finished":
+                    return None
+                case _:
+                    pass
+        return None
 
     @property
     def outcome(self) -> Outcome | None:

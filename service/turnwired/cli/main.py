@@ -18,9 +18,20 @@ import typer
 from rich.console import Console
 
 from turnwired import __version__
+from turnwired.cli.approvals import (
+    DEFAULT_SERVER,
+    ApprovalArgument,
+    RunArgument,
+    answer,
+    commands,
+    listed,
+    show,
+)
+from turnwired.cli.approvals import ServerOption as AnswerOption
 from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, TurnwireError
 
 if TYPE_CHECKING:
+    from turnwired.domain.approval import ApprovalDecision
     from turnwired.domain.model import OutputFormat
     from turnwired.rpc.client import Client
 
@@ -200,7 +211,9 @@ async def _run(
     *,
     reasoning: bool,
 ) -> bool:
+    from turnwired.cli.asking import Asker, at_a_terminal, where_to_answer
     from turnwired.cli.render import RunView
+    from turnwired.domain.event import RunWaiting
     from turnwired.domain.message import Message, Part, Role, Text
     from turnwired.domain.outcome import OutcomeKind
     from turnwired.domain.run import Caller, TurnSpec
@@ -215,12 +228,20 @@ async def _run(
     )
     view = RunView(console, show_reasoning=reasoning)
     async with _address(config, server, stores=True) as address, Client(address) as client:
+        asker = Asker(console, client) if at_a_terminal() else None
         try:
             async for event in client.run_turn(spec):
                 if isinstance(event, Rewound):
                     view.rewound()
-                else:
-                    view.show(event)
+                    continue
+                view.show(event)
+                if isinstance(event, RunWaiting):
+                    view.close()
+                    if asker is not None:
+                        await asker.ask(event)
+                    else:
+                        for line in where_to_answer(view.run_id, event, address):
+                            errors.print(line, soft_wrap=True, markup=False)
         except asyncio.CancelledError:
             view.close()
             if view.run_id and view.outcome is None:
@@ -271,23 +292,81 @@ async def _tools(config: Path | None, server: str | None, agent: str) -> None:
         errors.print(f"not available: {seen(words)}", soft_wrap=True, markup=False)
 
 
-@app.command()
-def policy(config: ConfigOption = None, server: ServerOption = None, agent: AgentOption = "") -> None:
-    """Show every policy value in force, with the layer that supplied it."""
+app.add_typer(commands)
+
+
+@commands.command("list")
+def list_approvals(
+    server: AnswerOption = DEFAULT_SERVER,
+    session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="Only those of this run.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Answered ones too.")] = False,
+) -> None:
+    """List the questions that nobody has answered, oldest first."""
     _quiet()
     try:
-        run_loop(_policy(config, server, agent))
+        show(console, run_loop(listed(server, session, run_id, every=every)))
     except TurnwireError as error:
         raise fail(error) from None
 
 
-async def _policy(config: Path | None, server: str | None, agent: str) -> None:
+@commands.command("approve")
+def approve(
+    run_id: RunArgument,
+    approval: ApprovalArgument,
+    server: AnswerOption = DEFAULT_SERVER,
+    always: Annotated[bool, typer.Option("--always", help="And from now on, in the session of the run.")] = False,
+) -> None:
+    """Let a call run."""
+    from turnwired.domain.approval import ApprovalDecision
+
+    _answer(server, run_id, approval, ApprovalDecision.ALWAYS if always else ApprovalDecision.ONCE, "")
+
+
+@commands.command("reject")
+def reject(
+    run_id: RunArgument,
+    approval: ApprovalArgument,
+    server: AnswerOption = DEFAULT_SERVER,
+    comment: Annotated[str, typer.Option("--comment", help="What the model is told.")] = "",
+) -> None:
+    """Deny a call. The model is told and may adjust."""
+    from turnwired.domain.approval import ApprovalDecision
+
+    _answer(server, run_id, approval, ApprovalDecision.REJECT, comment)
+
+
+def _answer(server: str, run_id: str, approval: str, decision: ApprovalDecision, comment: str) -> None:
+    _quiet()
+    try:
+        state = run_loop(answer(server, run_id, approval, decision, comment))
+    except TurnwireError as error:
+        raise fail(error) from None
+    console.print(f"{decision.value.lower()}: run {run_id} is {state.lower()}", soft_wrap=True)
+
+
+@app.command()
+def policy(
+    config: ConfigOption = None,
+    server: ServerOption = None,
+    agent: AgentOption = "",
+    session: Annotated[str | None, typer.Option(help="With what this session has been allowed always.")] = None,
+) -> None:
+    """Show every policy value in force, with the layer that supplied it."""
+    _quiet()
+    try:
+        run_loop(_policy(config, server, agent, session))
+    except TurnwireError as error:
+        raise fail(error) from None
+
+
+async def _policy(config: Path | None, server: str | None, agent: str, session: str | None) -> None:
     from turnwired.cli.tables import policy_table
     from turnwired.domain.policy import Policy
     from turnwired.rpc.client import Client
 
-    async with _address(config, server, stores=False) as address, Client(address) as client:
-        effective = await client.resolve_policy(agent, Policy())
+    async with _address(config, server, stores=session is not None) as address, Client(address) as client:
+        effective = await client.resolve_policy(agent, Policy(), session)
     console.print(policy_table(effective))
 
 

@@ -11,9 +11,11 @@ from rich.status import Status
 from rich.text import Text
 
 from turnwired.domain.event import (
+    ApprovalResolved,
     AttachmentUpdated,
     Event,
     HistoryTruncated,
+    InputAppended,
     IterationRetryScheduled,
     PartFinished,
     ReasoningDelta,
@@ -87,6 +89,11 @@ class RunView:
                 self._warn(f"history: {event.dropped_message_count} messages are left out, it is too long")
             case AttachmentUpdated() if event.attachment.failure is not None:
                 self._warn(f"attachment: {event.attachment.failure.message}")
+            case ApprovalResolved():
+                words = f": {event.comment}" if event.comment else ""
+                self._line(Text(seen(f"{event.decision.value.lower()} by {event.resolved_by}{words}"), style="dim"))
+            case InputAppended():
+                self._line(Text("input was added", style="dim"))
             case _:
                 pass
 

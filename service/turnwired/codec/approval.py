@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from turnwire.v1 import approval_pb2
+from turnwire.v1 import approval_pb2, event_pb2
 from turnwired.codec.enums import APPROVAL_DECISION, APPROVAL_KIND, APPROVAL_STATE
 from turnwired.codec.message import (
     message_to_pb,
@@ -18,9 +16,6 @@ from turnwired.codec.values import time_from_pb, time_to_pb
 from turnwired.domain.approval import Approval
 from turnwired.domain.event import ApprovalResolved, InputAppended, RunWaiting
 
-if TYPE_CHECKING:
-    from turnwire.v1 import event_pb2
-
 
 def encode_approval(value: Approval) -> bytes:
     """An approval as it is stored. Equal values give equal bytes."""
@@ -32,6 +27,18 @@ def encode_approval(value: Approval) -> bytes:
 def decode_approval(body: bytes) -> Approval:
     """The inverse of ``encode_approval``. Raises CodecError."""
     return approval_from_pb(parse(approval_pb2.Approval, body))
+
+
+def encode_waiting(value: RunWaiting) -> bytes:
+    """What a run waits for, as it is stored. Equal values give equal bytes."""
+    out = event_pb2.RunWaiting()
+    waiting_to_pb(value, out)
+    return out.SerializeToString(deterministic=True)
+
+
+def decode_waiting(body: bytes) -> RunWaiting:
+    """The inverse of ``encode_waiting``. Raises CodecError."""
+    return waiting_from_pb(parse(event_pb2.RunWaiting, body))
 
 
 def approval_to_pb(value: Approval, out: approval_pb2.Approval) -> None:

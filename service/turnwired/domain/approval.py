@@ -64,6 +64,19 @@ class Approval:
     resolve_time_ns: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """What a call asks for, where its tool says it finer than by its name. ``title``: for people, without arguments.
+
+    ``always_patterns`` are what an answer of ALWAYS would allow; without any, it allows this call alone.
+    """
+
+    permission: str
+    patterns: tuple[str, ...]
+    always_patterns: tuple[str, ...] = ()
+    title: str = ""
+
+
 def digest_of_call(routed_name: str, arguments_json: str) -> str:
     """SHA-256 of routed name, a zero byte and arguments, in lower-case hex."""
     return hashlib.sha256(f"{routed_name}\0{arguments_json}".encode("utf-8", "surrogatepass")).hexdigest()

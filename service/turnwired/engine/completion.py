@@ -14,6 +14,7 @@ from turnwired.domain.completion import MAX_INSTRUCTION, CompletionHook, Complet
 from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.faults import where_raised
 from turnwired.domain.policy import CompletionMode, CompletionPolicy, EffectivePolicy, Policy
+from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.turn.facts import CompletionDecided
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,8 @@ async def ask_hook(iteration: int, hook: CompletionHook, request: CompletionRequ
             answer: object = await anyio.to_thread.run_sync(hook, request, abandon_on_cancel=True)
     except TimeoutError:
         return _cannot(iteration, f"The completion hook did not answer within {HOOK_SECONDS:g} s.")
-    except Exception as error:  # noqa: BLE001 - boundary: a hook is somebody else's code
+    except ANY_FAULT as error:  # boundary: a hook is somebody else's code
+        require_stray(error)
         logger.warning("run %s: the completion hook failed: %s", request.run_id, where_raised(error))
         return _cannot(iteration, f"The completion hook failed ({type(error).__name__}).")
     if answer is None:

@@ -24,13 +24,20 @@ from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.completion import CompletionRequest
 from turnwired.domain.errors import Conflict, FieldViolation, InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
     LoggedEvent,
     RunFinished,
+    RunResumed,
+    RunWaiting,
     TextDelta,
     ToolCallExecuting,
+    ToolCallFinished,
 )
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
@@ -45,6 +52,7 @@ from turnwired.engine import measure
 from turnwired.engine.agent_tools import child_run_id
 from turnwired.engine.attaching import arrival
 from turnwired.engine.budgets import Line
+from turnwired.engine.caller_side import FACING_CALLER, CallerSide
 from turnwired.engine.completion import ask_hook
 from turnwired.engine.fitting import fit
 from turnwired.engine.log import RunLog, now_ns, visibility_of
@@ -52,12 +60,15 @@ from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.request import without_tools
+from turnwired.engine.run_clock import RunClock
 from turnwired.engine.spending import BudgetedCall, admit
 from turnwired.engine.stored import stored_messages
 from turnwired.engine.totals import spending_of
+from turnwired.policy.permissions import Permissions
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
-from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation
+from turnwired.stray import ANY_FAULT, require_stray
+from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation, ToolOutput
 from turnwired.turn.effects import (
     Abandon,
     AskHook,
@@ -104,8 +115,6 @@ MODEL = "model"
 ATTACHMENTS = "attachments"
 """Key of the wait for attachments. It may outlast what it waits for, and ends with the run."""
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
-MAX_RESULT_BYTES = 3 << 20
-"""Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
 PROGRESS_NS = 50_000_000
 """Least time between two progress events of one call."""
 UNWIND_SECONDS = 2.0
@@ -115,11 +124,20 @@ UNWIND_SECONDS = 2.0
 class Execution:
     """Executes one run from its first event to its settlement."""
 
-    def __init__(self, wiring: Wiring, prepared: Prepared, machine: TurnMachine, log: RunLog) -> None:
+    def __init__(
+        self,
+        wiring: Wiring,
+        prepared: Prepared,
+        machine: TurnMachine,
+        log: RunLog,
+        past: Sequence[LoggedEvent] = (),
+    ) -> None:
+        """``past``: the log of a run that goes on after a restart; its machine stands as that says."""
         self._wiring = wiring
-        self._prepared = prepared
-        self._machine = machine
-        self._log = log
+        self.prepared = prepared
+        self.machine = machine
+        self.log = log
+        self._past = past
         self._run = prepared.run
         self._settled: Run | None = None
         self._facts: deque[Fact] = deque()
@@ -127,42 +145,67 @@ class Execution:
         self._checked: dict[str, CheckedCall] = {}
         self._work: dict[str, anyio.TaskHandle[None]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._deadline: asyncio.TimerHandle | None = None
-        self._overdue: asyncio.Task[None] | None = None
+        self._clock = RunClock(prepared.bounds.run_timeout, prepared.run.create_time_ns, self._deadline_reached)
+        self.patience = prepared.spec.caller_timeout  # until the stream that began the run ends as it was asked to
+        self._due: set[asyncio.Task[None]] = set()
+        self.caller_side = CallerSide(
+            prepared.run, prepared.spec.caller.tenant, prepared.bounds.wait_timeout, self._feed_later
+        )
         self._milestones: list[LoggedEvent] = []
 
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run to the durable end. Raises nothing but cancellation: a failing store is told by the log's ``failure``."""
-        timeout = self._prepared.bounds.run_timeout
-        if timeout is not None:
-            self._deadline = asyncio.get_running_loop().call_later(timeout, self._deadline_reached, timeout)
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                failure = self._prepared.failure
-                self.feed(Begin() if failure is None else PreparationFailed(failure))
-                await self._log.write()
+                if self._past:
+                    self._restore(self._past)
+                else:
+                    self._clock.start()
+                    failure = self.prepared.failure
+                    self.feed(Begin() if failure is None else PreparationFailed(failure))
+                await self.log.write()
+                if self.log.left:
+                    self.prepared.telemetry.left()
                 # The run is settled and stored, or cannot be: either way nothing of it may go on.
-                if self._log.failure is not None or any(_running(work) for work in self._work.values()):
+                if self.log.failure is not None or any(_running(work) for work in self._work.values()):
                     tasks.cancel_scope.cancel()
         finally:
-            if self._deadline is not None:
-                self._deadline.cancel()
+            self._clock.close()
+            self.caller_side.close()
             self._tasks = None
-            if self._prepared.purse is not None:
-                self._prepared.purse.close()
+            if self.prepared.purse is not None:
+                self.prepared.purse.close()
+
+    def _restore(self, past: Sequence[LoggedEvent]) -> None:
+        """Go on waiting where an earlier process waited."""
+        self._milestones += [item for item in past if visibility_of(item.event) is not Visibility.DELTA]
+        (side := self.caller_side).restore(past, (machine := self.machine).pending_calls)
+        self.log.waiting = None if side.waiting is None else side.waiting[0]
+        self._clock.restore(past)
+        view, validation = self.prepared.view, self.prepared.bounds.argument_validation
+        for call in (approval.call for approval in machine.pending_approvals.values()):
+            if view is not None:
+                self._checked[call.call_id] = view.check(call.tool.routed_name, call.arguments_json, validation)
+        for key in (*machine.pending_approvals, *machine.pending_calls):
+            side.await_caller(key)
 
     def trace(self) -> RunTrace:
         """What the run did so far, as far as readers may know of it."""
-        return bounded(trace_of(item for item in self._milestones if item.sequence <= self._log.visible))
+        return bounded(trace_of(item for item in self._milestones if item.sequence <= self.log.visible))
 
-    def _deadline_reached(self, limit: float) -> None:
+    def _deadline_reached(self) -> None:
+        limit = self.prepared.bounds.run_timeout
+        assert limit is not None, "the clock runs only against a limit"
+        self._feed_later(DeadlineReached("timeout.run", limit, self._clock.elapsed))
+
+    def _feed_later(self, fact: Fact) -> None:
         # A timer fires outside of any task, and what the fact leads to may need to start one.
-        elapsed = (now_ns() - self._run.create_time_ns) / 1e9
-        fact = DeadlineReached("timeout.run", limit, elapsed)
-        self._overdue = asyncio.get_running_loop().create_task(self._feed(fact))
+        task = asyncio.get_running_loop().create_task(self._feed(fact))
+        self._due.add(task)
+        task.add_done_callback(self._due.discard)
 
     async def _feed(self, fact: Fact) -> None:
         self.feed(fact)
@@ -170,28 +213,36 @@ class Execution:
     def _remaining_ns(self) -> int | None:
         """Until the run is over by its own limit or by the deadline of a caller whom it ends with."""
         ends: list[float] = []
-        if self._deadline is not None:
-            ends.append((self._deadline.when() - asyncio.get_running_loop().time()) * 1e9)
-        if (patience := self._prepared.spec.caller_timeout) is not None:
-            ends.append(self._run.create_time_ns + patience * 1e9 - now_ns())
+        if (remaining := self._clock.remaining_ns) is not None:
+            ends.append(remaining)
+        if self.patience is not None:
+            ends.append(self._run.create_time_ns + self.patience * 1e9 - now_ns())
         return int(min(ends)) if ends else None
 
     @property
     def budget_lines(self) -> tuple[Line, ...]:
         """The budgets that bind this run, and so each of its children."""
-        return () if self._prepared.purse is None else self._prepared.purse.lines
+        return () if self.prepared.purse is None else self.prepared.purse.lines
+
+    @property
+    def permissions(self) -> Permissions:
+        """What the run may do now, which its children cannot exceed."""
+        return self.machine.setup.permissions.with_rules(self.caller_side.added_rules)
 
     @property
     def sessions(self) -> tuple[str, ...]:
         """The session of this run and of those above it."""
-        return self._prepared.sessions
+        return self.prepared.sessions
 
     @property
     def run_state(self) -> Run:
         """The run as it stands now. It is settled when that is durable: until then its outcome may still be lost."""
-        if self._settled is not None and self._log.finished:
-            return replace(self._settled, last_sequence=self._log.visible, epoch=self._log.epoch)
-        run = replace(self._run, last_sequence=self._log.visible, epoch=self._log.epoch)
+        if self._settled is not None and self.log.finished:
+            return replace(self._settled, last_sequence=self.log.visible, epoch=self.log.epoch)
+        run = replace(self._run, last_sequence=self.log.visible, epoch=self.log.epoch)
+        waiting = self.caller_side.waiting
+        if waiting is not None and waiting[0] <= self.log.visible:
+            run = replace(run, state=RunState.WAITING, waiting=waiting[1])
         calls = [entry for item in self.trace().entries if isinstance(entry := item.entry, IterationTrace)]
         return replace(
             run,
@@ -209,7 +260,7 @@ class Execution:
         self._feeding = True
         try:
             while self._facts:
-                self._take(self._machine.feed(self._facts.popleft()))
+                self._take(self.machine.feed(self._facts.popleft()))
         finally:
             self._feeding = False
 
@@ -239,14 +290,15 @@ class Execution:
         event = emitted.event
         time_ns = now_ns()
         if type(event) is TextDelta:  # the hot path: nothing below matters to it
-            self._log.append(emitted.iteration, event, time_ns)
+            self.log.append(emitted.iteration, event, time_ns)
             return
-        telemetry = self._prepared.telemetry
+        telemetry = self.prepared.telemetry
         match event:
             case IterationStarted():
                 span_id = telemetry.iteration_started(emitted.iteration, event.max_output_tokens)
                 event = replace(event, span_id=span_id) if span_id else event
             case ToolCallExecuting():
+                self.caller_side.executing(event.call_id, time_ns)
                 call = self._checked.get(event.call_id)
                 tool = call.tool if call is not None else None
                 if tool is not None and tool.source is ToolSource.AGENT:
@@ -254,12 +306,12 @@ class Execution:
                 span_id = telemetry.tool_started(event.call_id, tool.routed_name if tool is not None else "")
                 event = replace(event, span_id=span_id) if span_id else event
             case IterationFinished() | IterationRetryScheduled():
-                if self._prepared.purse is not None:
-                    self._prepared.purse.charge(event.usage, event.cost)
+                if self.prepared.purse is not None:
+                    self.prepared.purse.charge(event.usage, event.cost)
             case RunFinished():
                 if event.message is not None:
                     event = replace(event, message=replace(event.message, create_time_ns=time_ns))
-                if self._prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
+                if self.prepared.spec.include_trace or event.outcome.kind is not OutcomeKind.ANSWERED:
                     trace = bounded_beside(trace_of(self._milestones), event.message, event.structured_output_json)
                     event = replace(event, trace=trace)
                 self._settled = replace(
@@ -272,13 +324,37 @@ class Execution:
                     cost=event.cost,
                     settle_time_ns=time_ns,
                 )
+            case (
+                ApprovalRequested()
+                | ApprovalResolved()
+                | RunWaiting()
+                | RunResumed()
+                | InputAppended()
+                | ToolCallFinished()
+            ):
+                self._face_caller(emitted.iteration, event, time_ns)
+                return
             case _:
                 pass
-        self._log.append(emitted.iteration, event, time_ns)
+        self._append(emitted.iteration, event, time_ns)
+
+    def _face_caller(self, iteration: int, event: Event, time_ns: int) -> None:
+        self._append(iteration, self.caller_side.stamped(event, time_ns), time_ns)
+        if isinstance(event, RunWaiting):
+            self._clock.stop(time_ns)
+        elif isinstance(event, RunResumed):
+            self._clock.go_on(time_ns)
+
+    def _append(self, iteration: int, event: Event, time_ns: int) -> None:
+        self.log.append(iteration, event, time_ns)
+        if isinstance(event, FACING_CALLER):
+            changes = self.caller_side.record(event, self.log.last, time_ns)
+            if changes is not None:
+                self.log.change(changes)
         if visibility_of(event) is not Visibility.DELTA:
             # Kept as they are: most runs end well and nobody asks for their trace.
-            self._milestones.append(LoggedEvent(self._log.last, time_ns, emitted.iteration, event))
-            telemetry.event(emitted.iteration, time_ns, event)
+            self._milestones.append(LoggedEvent(self.log.last, time_ns, iteration, event))
+            self.prepared.telemetry.event(iteration, time_ns, event)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -291,7 +367,7 @@ class Execution:
             case RunTool():
                 self._spawn(effect.call_id, self._run_tool, effect)
             case AwaitCaller():
-                raise NotImplementedError("no run waits for its caller yet")
+                self.caller_side.await_caller(effect.key)
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
             case AwaitAttachments():
@@ -303,16 +379,17 @@ class Execution:
 
     def _spawn(self, key: str, perform: Callable[[E], Awaitable[None]], effect: E) -> None:
         if self._tasks is not None:
-            self._work[key] = self._tasks.create_task(self._guarded(perform, effect, self._log.last))
+            self._work[key] = self._tasks.create_task(self._guarded(perform, effect, self.log.last))
 
     async def _guarded(self, perform: Callable[[E], Awaitable[None]], effect: E, barrier: int) -> None:
         try:
-            await self._log.flushed(barrier)
+            await self.log.flushed(barrier)
             await perform(effect)
         except StoreError:
             # The log has failed and says so itself; its writer ends this run's tasks.
             return
-        except Exception as error:  # noqa: BLE001 - task boundary: a fault of ours must settle the run, not vanish
+        except ANY_FAULT as error:  # task boundary: a fault of ours must settle the run
+            require_stray(error)
             name = type(effect).__name__
             logger.error("run %s: %s failed: %s", self._run.run_id, name, where_raised(error))  # noqa: TRY400 - never its text
             self.feed(
@@ -336,14 +413,14 @@ class Execution:
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _resolve(self, effect: ResolveTool) -> ToolResolved:
-        view = self._prepared.view
+        view = self.prepared.view
         assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
-        checked = view.check(effect.requested_name, effect.arguments_json, self._prepared.bounds.argument_validation)
+        checked = view.check(effect.requested_name, effect.arguments_json, self.prepared.bounds.argument_validation)
         self._checked[effect.call_id] = checked
         return ToolResolved(effect.call_id, checked.tool, checked.failure, checked.repairs, checked.annotations)
 
     async def _call_model(self, effect: CallModel) -> None:
-        telemetry = self._prepared.telemetry
+        telemetry = self.prepared.telemetry
         iteration, attempt = effect.iteration, effect.attempt
         started = time.monotonic_ns()
         first: int | None = None
@@ -368,8 +445,8 @@ class Execution:
                     if said > measure.MAX_ANSWER_CHARACTERS:
                         raise ProviderError(too_long())
                     self.feed(ModelProduced(iteration, attempt, tuple(items)))
-                    if self._log.backlogged:
-                        await self._log.drained()
+                    if self.log.backlogged:
+                        await self.log.drained()
         except ProviderError as error:
             failure = replace(error.failure, iteration=iteration)
         except InvalidRequest as error:
@@ -386,11 +463,11 @@ class Execution:
     async def _called(self, effect: CallModel) -> tuple[Answer, BudgetedCall | None] | LimitTrip:
         """The answer of a call that is made, or the budget that it does not fit."""
         provider, request = await self._request(effect)
-        if self._prepared.purse is None:
+        if self.prepared.purse is None:
             tokens = estimated_tokens(request_size(request))
             self.feed(ModelCalled(effect.iteration, effect.attempt, tokens))
             return provider.generate(request), None
-        admitted = await admit(self._prepared.purse, provider, request)
+        admitted = await admit(self.prepared.purse, provider, request)
         if isinstance(admitted, LimitTrip):
             return admitted
         request, budgeted = admitted
@@ -398,7 +475,7 @@ class Execution:
         return budgeted.guard(provider.generate(request)), budgeted
 
     async def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
-        prepared = self._prepared
+        prepared = self.prepared
         assert prepared.provider is not None, "a prepared run has a provider"
         assert prepared.prompt is not None, "a prepared run has a prompt"
         prompt = prepared.prompt
@@ -418,7 +495,7 @@ class Execution:
         change = await fit(prompt.history, prepared.provider, request, prepared.bounds, shorten=effect.shorten)
         if change is not None:
             self.feed(HistoryCut(effect.iteration, effect.attempt, change))
-            await self._log.flushed(self._log.last)
+            await self.log.flushed(self.log.last)
         request = replace(request, messages=prompt.messages())
         return prepared.provider, request if effect.offer_tools else without_tools(prepared.provider, request)
 
@@ -430,11 +507,16 @@ class Execution:
 
     async def _run_tool(self, effect: RunTool) -> None:
         call_id = effect.call_id
-        prepared, checked = self._prepared, self._checked[effect.call_id]
+        prepared, checked = self.prepared, self._checked[effect.call_id]
         view = prepared.view
         assert view is not None, "a tool that was resolved comes from a view"
-        assert checked.tool is not None, "the call was resolved"
-        assert checked.arguments is not None, "its arguments were checked"
+        if checked.tool is None or checked.arguments is None:  # found by an earlier process, and not there any more
+            assert checked.failure is not None, "a call that cannot be made says why"
+            result = view.settle(
+                call_id, ToolOutput((), is_error=True, failure=checked.failure), self.prepared.longest_result
+            )
+            self.feed(ToolFinished(call_id, result))
+            return
         invocation = ToolInvocation(
             run_id=self._run.run_id,
             call_id=call_id,
@@ -449,10 +531,9 @@ class Execution:
             on_progress=self._progress(call_id),
             on_late=lambda: self.feed(ToolResultLate(call_id)),
         )
-        longest = min(prepared.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
-            result = await view.execute(effect.routed_name, invocation, longest)
+            result = await view.execute(effect.routed_name, invocation, self.prepared.longest_result)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
 
     def _progress(self, call_id: str) -> ProgressReporter:
@@ -478,29 +559,29 @@ class Execution:
 
     async def attachment_arrived(self, attachment: Attachment, content: Blob, path: str) -> Message:
         """Take a file for the next iteration, durably. Raises InvalidRequest, Conflict RUN_SETTLED or StoreError."""
-        assert self._prepared.provider is not None, "a prepared run has a provider"
+        assert self.prepared.provider is not None, "a prepared run has a provider"
         run_id = self._run.run_id
-        fact = arrival(attachment, content, self._prepared.provider, run_id, now_ns(), path)
-        known = self._machine.attachments.get(attachment.attachment_id)
+        fact = arrival(attachment, content, self.prepared.provider, run_id, now_ns(), path)
+        known = self.machine.attachments.get(attachment.attachment_id)
         if known is not None and known.state is AttachmentState.READY:
             raise InvalidRequest([FieldViolation(f"{path}.attachment_id", "is there already")])
-        if not self._machine.takes_input:
+        if not self.machine.takes_input:
             raise Conflict(Reason.RUN_SETTLED, "The run makes no further model call; send a new turn.")
         self.feed(fact)
-        await self._log.flushed(self._log.last)
+        await self.log.flushed(self.log.last)
         return fact.message
 
     def _settle(self, effect: Settle) -> None:
         assert self._settled is not None, "RunFinished comes before the settlement"
         settled_ns = self._settled.settle_time_ns
-        run = replace(self._settled, last_sequence=self._log.last, epoch=self._log.epoch)
-        purse, tenant = self._prepared.purse, self._prepared.spec.caller.tenant
+        run = replace(self._settled, last_sequence=self.log.last, epoch=self.log.epoch)
+        purse, tenant = self.prepared.purse, self.prepared.spec.caller.tenant
         if purse is None:
             spent = spending_of(tenant, self.sessions, run.create_time_ns, run.usage, run.cost)
         else:
             spent = purse.spending(run.usage, run.cost)
             purse.settling()
-        self._log.settle(
+        self.log.settle(
             Settlement(
                 settled_ns,
                 encode_run(run),

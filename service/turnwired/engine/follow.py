@@ -58,9 +58,22 @@ async def place_of(store: Store, run_id: str, cursor: Cursor, epoch: int, last: 
 
 
 class Follower:
-    """One reader of one live log. ``beat`` makes it send an empty frame when nothing else is to be sent."""
+    """One reader of one live log. ``beat`` makes it send an empty frame when nothing else is to be sent.
 
-    def __init__(self, log: RunLog, store: Store, place: Place, level: Visibility, send: Send) -> None:
+    ``until_waiting``: it ends where the run waits for its caller, too.
+    """
+
+    def __init__(
+        self,
+        log: RunLog,
+        store: Store,
+        place: Place,
+        level: Visibility,
+        send: Send,
+        *,
+        until_waiting: bool = False,
+    ) -> None:
+        self._until_waiting = until_waiting
         self._log = log
         self._store = store
         self._place = place
@@ -75,7 +88,7 @@ class Follower:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send until the run's last event has been sent.
+        """Send until the run's last event has been sent, or what it waits for if that is as far as it is to go.
 
         Raises Unavailable when the log cannot go on here: the reader should attach again.
         """
@@ -96,6 +109,8 @@ class Follower:
                         self._beat = False
                         await self._send(self._frame(records))
                 if log.finished and place.sequence >= log.last:
+                    return
+                if self._until_waiting and log.waiting is not None and place.sequence >= log.waiting:
                     return
                 if log.failure is not None:
                     raise Unavailable(

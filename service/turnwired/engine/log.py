@@ -18,13 +18,14 @@ from turnwired.domain.event import (
     Event,
     ReasoningDelta,
     RunFinished,
+    RunResumed,
     RunStarted,
     RunWaiting,
     TextDelta,
     ToolCallArgumentsDelta,
     ToolCallProgressed,
 )
-from turnwired.store.port import LogRow, Settlement, Store
+from turnwired.store.port import Changes, LogRow, Settlement, Store
 
 FLUSH_SECONDS = 0.05
 FLUSH_BYTES = 2048
@@ -56,7 +57,8 @@ class RunLog:
     """Log of one run, owned by the one execution that runs it.
 
     ``last`` is the newest sequence number, ``durable`` and ``visible`` how far the store and readers are. After
-    ``failure`` is set nothing more is recorded: Fenced (somebody else owns the run) or StoreUnavailable.
+    ``failure`` is set nothing more is recorded: Fenced (somebody else owns the run) or StoreUnavailable. ``waiting`` is
+    the sequence of the event that says what the run waits for, while it waits for its caller; ``left``: it was left so.
     """
 
     def __init__(self, run_id: str, store: Store, *, epoch: int, row_no: int = 0, last_sequence: int = 0) -> None:
@@ -65,6 +67,10 @@ class RunLog:
         self.last = self.durable = self.visible = last_sequence
         self.failure: StoreError | None = None
         self.finished = False
+        self.waiting: int | None = None
+        self.left = False
+        self._leaving = False
+        self._changes: Changes | None = None
         self._store = store
         self._row_no = row_no
         self._base = last_sequence + 1  # sequence of _records[0]
@@ -105,6 +111,20 @@ class RunLog:
             self._blockers.append(sequence)
             self._urgent = True
             self._kick.set()
+            if type(event) is RunWaiting:
+                self.waiting = sequence
+            elif type(event) is RunResumed or type(event) is RunFinished:
+                self.waiting = None
+
+    def change(self, changes: Changes) -> None:
+        """What the event appended last changes beside the log: stored with its row."""
+        before = self._changes
+        self._changes = changes if before is None else joined(before, changes)
+
+    def leave(self) -> None:
+        """Stop writing as soon as the run waits for its caller and all of it is stored; another process goes on."""
+        self._leaving = True
+        self._kick.set()
 
     def settle(self, settlement: Settlement) -> None:
         """The event appended last is RunFinished: its row carries the settlement, and nothing follows it."""
@@ -122,6 +142,9 @@ class RunLog:
                 await self._kick.wait()
                 self._kick.clear()
                 await self._flush()
+                if self._leaving and self.waiting is not None and not self._pending:
+                    self.left = True
+                    raise Fenced("the run is left waiting for its caller, to be taken up by the next process")
         except StoreError as error:
             self.failure = error
         finally:
@@ -142,9 +165,10 @@ class RunLog:
         self._urgent = False
         last = self.last
         settlement = self._settlement
+        changes, self._changes = self._changes, None
         self._row_no += 1
         row = LogRow(self.run_id, self._row_no, self.epoch, last - count + 1, last, body)
-        await self._append(row, settlement)
+        await self._append(row, settlement, changes)
         self.durable = last
         while self._blockers and self._blockers[0] <= last:
             self._blockers.popleft()
@@ -153,11 +177,11 @@ class RunLog:
         self._evict()
         self._release()
 
-    async def _append(self, row: LogRow, settlement: Settlement | None) -> None:
+    async def _append(self, row: LogRow, settlement: Settlement | None, changes: Changes | None) -> None:
         delay = STORE_RETRY_SECONDS
         for attempt in range(1, STORE_ATTEMPTS + 1):
             try:
-                await self._store.append(row, settlement)
+                await self._store.append(row, settlement, changes)
                 return
             except Fenced:
                 raise
@@ -259,3 +283,11 @@ class RunLog:
 def now_ns() -> int:
     """Unix time in nanoseconds."""
     return time.time_ns()
+
+
+def joined(before: Changes, more: Changes) -> Changes:
+    """What two events of one row change together."""
+    approvals = {item.approval_id: item for item in (*before.approvals, *more.approvals)}
+    rules = {(item.permission, item.pattern, item.action): item for item in (*more.rules, *before.rules)}
+    state, waiting = (before.state, before.waiting) if more.state is None else (more.state, more.waiting)
+    return Changes(state, waiting, tuple(approvals.values()), tuple(rules.values()))

@@ -31,14 +31,16 @@ CompileOutput = Callable[[str], OutputCheck | str]
 class EngineConfig:
     """Limits of the whole process. ``default_agent`` runs when a request names none.
 
-    ``max_run_depth``: how many runs may stand above a run that is made on behalf of another.
-    ``polling_tools``: routed names of tools that may be called again and again with the same arguments.
+    ``max_run_depth``: how many runs may stand above a run that is made on behalf of another. ``leave_waiting``: the end
+    of the process leaves runs that wait for their callers to the next one; off where the store does not outlive the
+    process. ``polling_tools``: routed names of tools that may be called again and again with the same arguments.
     """
 
     default_agent: str
     max_active_runs: int = 2000
     max_run_depth: int = 4
     heartbeat_seconds: float = 15.0
+    leave_waiting: bool = True
     deployment_policy: Policy = field(default_factory=Policy)
     deployment_ref: str = ""
     ceiling: Layer | None = None

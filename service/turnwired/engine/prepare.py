@@ -24,11 +24,22 @@ from turnwired.domain.errors import (
     TurnwireError,
     Unavailable,
 )
+from turnwired.domain.event import RunStarted
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Notice
-from turnwired.domain.policy import NO_POLICY, ContextPolicy, EffectivePolicy, OutputPolicy, Policy, PolicyLayer
+from turnwired.domain.policy import (
+    NO_POLICY,
+    ApprovalPolicy,
+    ContextPolicy,
+    EffectivePolicy,
+    OutputPolicy,
+    PermissionAction,
+    PermissionRule,
+    Policy,
+    PolicyLayer,
+)
 from turnwired.domain.run import Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.agent_tools import AgentToolset, ChildRuns
@@ -42,8 +53,9 @@ from turnwired.engine.pricing import Pricing, require_measurable
 from turnwired.engine.request import base_request, output_check, require_supported, selected
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
+from turnwired.policy.permissions import Permissions, permissions_of
 from turnwired.providers.port import CallLimits, ModelLimits, ModelProvider, ModelRequest
-from turnwired.telemetry.port import RunInfo
+from turnwired.telemetry.port import RunInfo, RunTelemetry
 from turnwired.tools.port import Toolset, ToolView
 from turnwired.turn.setup import OutputCheck, TurnSetup
 
@@ -96,10 +108,10 @@ class Preparer:
         model, provider = self.model(agent, agent.model, "agent.model")
         self._merged(agent, provider.limits(model.model), Policy())
 
-    def policy(self, agent: Agent, limits: ModelLimits, run: Policy) -> EffectivePolicy:
+    def policy(self, agent: Agent, limits: ModelLimits, run: Policy, session: Layer | None = None) -> EffectivePolicy:
         """The policy of a run with a model of these limits. Raises InvalidRequest for what is not enforced."""
-        if run is not NO_POLICY and run != NO_POLICY:
-            return self._merged(agent, limits, run)
+        if session is not None or (run is not NO_POLICY and run != NO_POLICY):
+            return self._merged(agent, limits, run, session)
         # Merging some fifty leaves costs as much as a short turn; most runs override none of them. The limits stand for
         # the model: there are as many as rows in the profiles, while callers name models as they like.
         key = (agent.agent_id, agent.revision, limits)
@@ -116,12 +128,23 @@ class Preparer:
         kept = self._plain_bounds.get(id(policy))
         return kept[1] if kept is not None and kept[0] is policy else bounds_of(policy)
 
-    def _merged(self, agent: Agent, limits: ModelLimits, run: Policy) -> EffectivePolicy:
+    async def session_layer(self, caller: Caller, session_id: str | None) -> Layer | None:
+        """What the standing answers of a session add to the policy of its runs; None: nothing. Raises StoreError."""
+        if session_id is None:
+            return None
+        stored = await self._wiring.store.session_rules(caller.tenant, session_id)
+        if not stored:
+            return None
+        rules = tuple(PermissionRule(rule.permission, rule.pattern, PermissionAction(rule.action)) for rule in stored)
+        return Layer(PolicyLayer.SESSION, session_id, Policy(approval=ApprovalPolicy(rules=rules)))
+
+    def _merged(self, agent: Agent, limits: ModelLimits, run: Policy, session: Layer | None = None) -> EffectivePolicy:
         config = self._wiring.config
         policy = merge(
             [
                 Layer(PolicyLayer.DEPLOYMENT, config.deployment_ref, config.deployment_policy),
                 Layer(PolicyLayer.AGENT, f"{agent.agent_id}@{agent.revision}", agent.policy),
+                *(() if session is None else (session,)),
                 Layer(PolicyLayer.RUN, "", run),
             ],
             config.ceiling,
@@ -151,12 +174,33 @@ class Preparer:
         """Check a turn against the deployment. Raises RequestError."""
         agent = self.agent(spec.agent_id)
         model, provider = self.model(agent, spec.model, "turn.model")
+        self.check_client_tools(spec.tools, "turn.tools")
         tools = selection(agent, spec.tools)
         policy = self.policy(agent, provider.limits(model.model), spec.policy)
         check = output_check(spec, self._wiring.compile_output)
         request = base_request(spec, agent, model, self._bounds(policy), tools.choice)
         require_supported(provider, request, spec, agent)
         return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check)
+
+    def resolve_again(self, spec: TurnSpec, agent: Agent, started: RunStarted) -> Resolved:
+        """A turn whose run goes on after a restart: under the policy and with the model that it began with, and with no
+        other tools. Raises RequestError when the deployment does not have them any more.
+        """
+        model, provider = self.model(agent, started.model, "turn.model")
+        tools = replace(selection(agent, spec.tools), narrow=started.tool_names)
+        policy = started.effective_policy
+        check = output_check(spec, self._wiring.compile_output)
+        request = base_request(spec, agent, model, bounds_of(policy), tools.choice)
+        return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check)
+
+    def check_client_tools(self, asked: ToolSelection, path: str) -> None:
+        """Raises InvalidRequest for tools of the caller that no run could have."""
+        if not asked.client_tools:
+            return
+        found = self._wiring.registry.problems(asked.client_tools)
+        if found:
+            told = [FieldViolation(f"{path}.client_tools{item.field}", item.description) for item in found]
+            raise InvalidRequest(told)
 
     def is_bounded(self, resolved: Resolved) -> bool:
         """Whether the policy of the run sets any budget."""
@@ -188,44 +232,36 @@ class Preparer:
         depth: int = 0,
         inherited: Sequence[Line] = (),
         sessions: tuple[str, ...] = (),
+        *,
+        parents: tuple[Permissions, ...] = (),
+        again: bool = False,
     ) -> tuple[Prepared, TurnSetup]:
         """Gather all that the run needs. Raises only cancellation.
 
-        ``depth``: how many runs stand above it; ``inherited`` are their budgets. ``sessions``: its own and theirs.
+        ``depth``: how many runs stand above it; ``inherited`` are their budgets, ``parents`` the permissions of the one
+        above. ``sessions``: its own and theirs. ``again``: it goes on after a restart, under the policy that it has.
         """
         spec, agent = resolved.spec, resolved.agent
         view, prompt, failure = await self._gather(resolved, run.run_id, depth)
-        info = resolved.provider.info
-        telemetry = self._wiring.telemetry.begin_run(
-            RunInfo(
-                run_id=run.run_id,
-                agent_id=agent.agent_id,
-                session_id=spec.session_id,
-                model=resolved.model,
-                provider_name=info.telemetry_name,
-                server_address=info.server_address,
-                server_port=info.server_port,
-                tools=tuple(view.tools) if view is not None else (),
-                labels=spec.labels,
-                structured=spec.output_format is not None,
-                parent_headers=parent_headers,
-            )
-        )
+        policy = resolved.policy
+        if failure is None and not again:
+            policy, failure = await self._with_session(resolved, run.run_id)
+        telemetry = self._begin_telemetry(resolved, run, view, parent_headers)
         run = replace(run, trace_context=telemetry.trace_context, model=resolved.model)
-        bounds = self._bounds(resolved.policy)
+        bounds = self._bounds(policy)
         price = await self._wiring.price_of(resolved.model)
         purse: Purse | None = None
         if failure is None and (bounds.budgets or inherited):
             spender = Spender(run.run_id, spec.caller.tenant, spec.session_id, run.create_time_ns, sessions)
             pricing = Pricing(price, bounds.iteration_timeout)
             purse, failure = await self._purse(resolved, spender, bounds, pricing, inherited)
-        estimated = purse is not None and not info.reports_usage
+        estimated = purse is not None and not resolved.provider.info.reports_usage
         setup = TurnSetup(
             run_id=run.run_id,
             agent_id=agent.agent_id,
             agent_revision=agent.revision,
             model=resolved.model,
-            effective_policy=resolved.policy,
+            effective_policy=policy,
             bounds=bounds,
             tools={tool.ref.routed_name: tool.ref for tool in view.tools} if view is not None else {},
             session_id=spec.session_id,
@@ -237,6 +273,7 @@ class Preparer:
             price=price,
             check_output=resolved.check_output,
             polling_tools=self._wiring.config.polling_tools,
+            permissions=replace(permissions_of(policy.policy, len(spec.policy.approval.rules)), parents=parents),
             attachments=spec.attachments,
         )
         prepared = Prepared(
@@ -253,6 +290,46 @@ class Preparer:
             sessions=sessions,
         )
         return prepared, setup
+
+    def _begin_telemetry(
+        self, resolved: Resolved, run: Run, view: ToolView | None, parent_headers: Mapping[str, str]
+    ) -> RunTelemetry:
+        spec, info = resolved.spec, resolved.provider.info
+        return self._wiring.telemetry.begin_run(
+            RunInfo(
+                run_id=run.run_id,
+                agent_id=resolved.agent.agent_id,
+                session_id=spec.session_id,
+                model=resolved.model,
+                provider_name=info.telemetry_name,
+                server_address=info.server_address,
+                server_port=info.server_port,
+                tools=tuple(view.tools) if view is not None else (),
+                labels=spec.labels,
+                structured=spec.output_format is not None,
+                parent_headers=parent_headers,
+            )
+        )
+
+    async def _with_session(self, resolved: Resolved, run_id: str) -> tuple[EffectivePolicy, Failure | None]:
+        """The policy with the session's own layer, or why that could not be read."""
+        spec = resolved.spec
+        try:
+            session = await self.session_layer(spec.caller, spec.session_id)
+        except StoreError as error:
+            logger.error("run %s: the session's rules could not be read: %s", run_id, error)  # noqa: TRY400 - the error says it all
+            words = "The session's rules could not be read. Try again; the server's log says what is wrong."
+            return resolved.policy, replace(_failure(Reason.STORE_UNAVAILABLE, words), retryable=True)
+        if session is None:
+            return resolved.policy, None
+        limits = resolved.provider.limits(resolved.model.model)
+        return self.policy(resolved.agent, limits, spec.policy, session), None
+
+    def permissions(self, agent: Agent, session: Layer | None) -> Permissions:
+        """What the rules say for runs of an agent, without what a run itself sets. Raises InvalidRequest."""
+        model, provider = self.model(agent, None, "model")
+        policy = self.policy(agent, provider.limits(model.model), NO_POLICY, session)
+        return permissions_of(policy.policy)
 
     async def _purse(
         self, resolved: Resolved, spender: Spender, bounds: Bounds, pricing: Pricing, inherited: Sequence[Line]
@@ -352,6 +429,7 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
         exclude=(*agent.tools.exclude, *asked.exclude),
         narrow=asked.include,
         choice=asked.choice if asked.choice != unset else agent.tools.choice,
+        client_tools=asked.client_tools,
     )
 
 

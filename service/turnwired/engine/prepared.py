@@ -13,6 +13,9 @@ from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunTelemetry
 from turnwired.tools.port import ToolView
 
+MAX_RESULT_BYTES = 3 << 20
+"""Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -33,3 +36,8 @@ class Prepared:
     failure: Failure | None = None
     purse: Purse | None = None
     sessions: tuple[str, ...] = ()
+
+    @property
+    def longest_result(self) -> int:
+        """Bytes of the longest result of a call of this run."""
+        return min(self.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)

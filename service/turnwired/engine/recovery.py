@@ -11,16 +11,19 @@ from dataclasses import replace
 
 import anyio
 
+from turnwired.codec.approval import decode_waiting
 from turnwired.codec.event import decode_events
 from turnwired.codec.run import decode_run, encode_run
 from turnwired.domain.errors import CodecError, Fenced, StoreError
 from turnwired.domain.event import LoggedEvent, RunFinished, RunStarted
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, RunState
+from turnwired.engine.caller_side import CallerSide
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.stored import stored_messages
 from turnwired.engine.totals import spending_of
 from turnwired.store.port import Settlement, Store, StoredRun
+from turnwired.turn.facts import WaitExpired
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.trace import TraceFold, bounded_beside
 
@@ -31,6 +34,11 @@ MOST_ABOVE = 100
 """Runs above a run that are looked at; there are never as many."""
 RETRY_SECONDS = 1.0
 MOST_RETRY_SECONDS = 30.0
+
+
+def _nothing_is_due(expired: WaitExpired) -> None:
+    """A run that is being ended waits for nobody."""
+    raise AssertionError(expired)
 
 
 async def read_log(store: Store, run_id: str) -> list[LoggedEvent]:
@@ -58,6 +66,7 @@ def run_of(stored: StoredRun) -> Run:
         epoch=stored.epoch,
         last_sequence=stored.last_sequence,
         labels=stored.labels,
+        waiting=decode_waiting(stored.waiting) if stored.waiting else None,
     )
 
 
@@ -84,6 +93,8 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure, hooks
     last = events[-1].sequence if events else 0
     log = RunLog(stored.run_id, store, epoch=stored.epoch, row_no=stored.last_row_no, last_sequence=last)
     fold = TraceFold()
+    side = CallerSide(run, stored.tenant, None, _nothing_is_due)
+    side.restore(events, ())
     for logged in events:
         fold.add(logged)
     closing = closing_step(stored.run_id, stored.agent_id, stored.session_id, events, failure)
@@ -95,11 +106,15 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure, hooks
             message = event.message if event.message is None else replace(event.message, create_time_ns=now)
             event = finished = replace(event, message=message, trace=bounded_beside(fold.trace(), message))
         log.append(emitted.iteration, event, now)
+        changes = side.record(event, log.last, now)
+        if changes is not None:
+            log.change(changes)
         fold.add(LoggedEvent(log.last, now, emitted.iteration, event))
     assert finished is not None, "the closing events of a run end with RunFinished"
     run = replace(
         run,
         state=RunState.SETTLED,
+        waiting=None,
         outcome=finished.outcome,
         message=finished.message,
         usage=finished.usage,
@@ -155,15 +170,23 @@ async def settle_broken(store: Store, run_id: str, failure: Failure, hooks: tupl
         delay = min(2 * delay, MOST_RETRY_SECONDS)
 
 
-async def settle_unfinished(store: Store, failure: Failure, hooks: tuple[str, ...] = ()) -> Sequence[Run]:
-    """At boot: end every run that the process before left unfinished.
+async def settle_unfinished(
+    store: Store, failure: Failure, hooks: tuple[str, ...] = ()
+) -> tuple[Sequence[Run], Sequence[StoredRun]]:
+    """At boot: take over every run that the process before left unfinished, and end those that were doing something.
 
-    A log that cannot be read, such as one of a newer release, stays as it is and keeps no other run from its end.
+    Gives those that it ended, and those that wait for their callers, which may go on waiting; a run that was made on
+    behalf of another waits only with that one. A log that cannot be read, such as one of a newer release, stays as it
+    is and keeps no other run from its end.
     """
     settled: list[Run] = []
-    for stored in await store.take_over_unfinished():
+    waiting: dict[str, StoredRun] = {}
+    for stored in await store.take_over_unfinished():  # oldest first: a run comes before those that it made
+        if stored.state is RunState.WAITING and (stored.parent_run_id is None or stored.parent_run_id in waiting):
+            waiting[stored.run_id] = stored
+            continue
         try:
             settled.append(await settle_orphan(store, stored, failure, hooks))
         except CodecError as error:
             logger.error("run %s stays unfinished: its log cannot be read (%s)", stored.run_id, error)  # noqa: TRY400 - the error says it all
-    return settled
+    return settled, list(waiting.values())

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Self
 
 import anyio
 import anyio.abc
 
 from turnwired.codec.frame import Visibility
-from turnwired.codec.run import decode_turn, encode_turn
+from turnwired.codec.run import decode_turn
 from turnwired.domain.attachment import Attachment
 from turnwired.domain.errors import (
     Conflict,
@@ -25,6 +25,7 @@ from turnwired.domain.errors import (
     NotFound,
     StoreError,
     StoreUnavailable,
+    ToolError,
     Unavailable,
 )
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -32,108 +33,47 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Blob, Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
-from turnwired.domain.run import Agent, Caller, Cursor, OnDisconnect, Run, RunState, TurnSpec
+from turnwired.domain.run import Agent, Caller, Cursor, Run, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.trace import RunTrace
-from turnwired.engine.budgets import Line
 from turnwired.engine.execution import UNWIND_SECONDS, Execution
 from turnwired.engine.follow import Follower, Send, place_of, send_stored
 from turnwired.engine.hook_delivery import Hooks
 from turnwired.engine.ids import new_message_ids, new_run_id
+from turnwired.engine.live import (
+    BEGIN_SECONDS,
+    BROKEN,
+    HOOK_SECONDS,
+    PARENT_ENDED,
+    RESTARTED,
+    STORE_FAILED,
+    STREAM_CUT,
+    Accepted,
+    Live,
+    Stop,
+    ends_with_stream,
+    log_end,
+    nobody,
+)
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
+from turnwired.engine.resuming import left_waiting, waiting_again
 from turnwired.engine.sessions import Sessions
-from turnwired.engine.stored import stored_messages
+from turnwired.engine.steering import Steering
+from turnwired.engine.stored import new_run
+from turnwired.policy.merge import Layer
+from turnwired.policy.permissions import Permissions
 from turnwired.providers.port import ModelLimits, ProviderInfo, TokenCount
-from turnwired.store.port import NewRun, RunFilter, StoredRun
+from turnwired.store.port import RunFilter, StoredRun
+from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.port import ToolView
 from turnwired.turn.facts import CancelRequested, DeadlineReached
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import bounded, trace_of
 
 logger = logging.getLogger(__name__)
-
-
-PREPARING_SECONDS = 15.0
-"""How long a file waits for its run to be prepared."""
-HOOK_SECONDS = 5.0
-"""How long the end of the process waits for hooks; what they have not taken they are told at the next start."""
-
-STREAM_CUT = Failure(
-    FailurePhase.MODEL,
-    Reason.CALLER_DISCONNECTED,
-    "The stream that started the run was cut, and the run was to end with it (on_disconnect). "
-    "Use ON_DISCONNECT_CONTINUE or a session to let runs go on.",
-    retryable=True,
-)
-PARENT_ENDED = Failure(
-    FailurePhase.MODEL,
-    Reason.PARENT_ENDED,
-    "The run on whose behalf this one was made has ended or given it up.",
-)
-BROKEN = Failure(
-    FailurePhase.SETTLEMENT,
-    Reason.INTERNAL,
-    "The service failed while it executed the run ({}). Its log has the details.",
-)
-STORE_FAILED = Failure(
-    FailurePhase.SETTLEMENT,
-    Reason.STORE_UNAVAILABLE,
-    "The run could not be stored while it was active. What its tools have done stays done; send the turn again.",
-    retryable=True,
-)
-
-
-def _log_end(run: Run) -> None:
-    """One line for each run that ended: what an operator looks for first. No text of prompt or answer."""
-    if run.outcome is None:
-        return
-    failure = run.outcome.failure
-    why = f" ({failure.phase.value}/{failure.reason.value})" if failure is not None else ""
-    seconds = (run.settle_time_ns - run.create_time_ns) / 1e9
-    logger.info("run %s of agent %s: %s%s in %.1f s", run.run_id, run.agent_id, run.outcome.kind.value, why, seconds)
-
-
-async def _nobody(works: bool) -> None:
-    del works
-
-
-def ends_with_stream(spec: TurnSpec) -> bool:
-    """Whether a run ends when the stream that started it is cut: asked for, or the default of a stateless run."""
-    return spec.session_id is None if spec.on_disconnect is None else spec.on_disconnect is OnDisconnect.CANCEL
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A turn that became a run, or was one already (``existing``)."""
-
-    run_id: str
-    session_id: str | None
-    message_ids: tuple[str, ...]
-    existing: bool
-
-
-Stop = CancelRequested | DeadlineReached
-"""What callers can end a run with."""
-
-
-@dataclass(slots=True)
-class _Live:
-    """A run of this process from its acceptance to its end. ``execution`` is None while it is being prepared.
-
-    ``depth``: how many runs stand above it, each made on behalf of the one above.
-    """
-
-    run: Run
-    log: RunLog
-    caller: Caller
-    done: asyncio.Event
-    depth: int = 0
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
-    execution: Execution | None = None
-    stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
 
 
 class Engine:
@@ -146,30 +86,28 @@ class Engine:
         self.agents = self._preparer.agents
         self.budgets = self._preparer.budgets
         self.sessions = Sessions(wiring.store, self)
+        self.steering = Steering(wiring.store, self)
         self.hooks = Hooks(wiring.hooks, wiring.store, self)
         self._hook_names = tuple(hook.name for hook in wiring.hooks)
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, Live] = {}
         self._children: dict[str, set[str]] = {}
         self._followers: set[Follower] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._stopping = False
         self.store_works = True
-        self.on_store_change: Callable[[bool], Awaitable[None]] = _nobody
+        self.on_store_change: Callable[[bool], Awaitable[None]] = nobody
 
     async def __aenter__(self) -> Self:
-        restarted = Failure(
-            FailurePhase.SETTLEMENT,
-            Reason.SERVER_RESTARTED,
-            "The server stopped while the run was active. What its tools have done stays done; send the turn again.",
-            retryable=True,
-        )
-        for run in await settle_unfinished(self._store, restarted, self._hook_names):
+        settled, waiting = await settle_unfinished(self._store, RESTARTED, self._hook_names)
+        for run in settled:
             logger.warning("run %s was unfinished at start and is settled as ERRORED (SERVER_RESTARTED)", run.run_id)
         await self.agents.load()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._heartbeat)
         self.hooks.start(self._tasks)
+        for stored in waiting:
+            self._take_up(stored)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -191,7 +129,8 @@ class Engine:
         tasks = self._require_room()
         depth = await self._depth_of(spec)
         resolved = self._preparer.resolve(spec)
-        inherited = self._inherited(spec)
+        parent = self._parent(spec)
+        inherited = () if parent is None else parent.budget_lines
         if inherited or self._preparer.is_bounded(resolved):
             await self._preparer.require_measurable(resolved, inherited)
             tasks = self._require_room()  # others may have come meanwhile
@@ -214,7 +153,7 @@ class Engine:
             start_time_ns=now,  # nothing queues yet
             agent_revision=resolved.agent.revision,
         )
-        live = _Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event(), depth)
+        live = Live(run, RunLog(run_id, self._store, epoch=1), spec.caller, asyncio.Event(), depth)
         self._live[run_id] = live  # before the wait: counts against the bound, and a repeat finds it
         if spec.parent_run_id is not None:
             self._children.setdefault(spec.parent_run_id, set()).add(run_id)
@@ -235,11 +174,6 @@ class Engine:
             )
         return self._tasks
 
-    def _inherited(self, spec: TurnSpec) -> Sequence[Line]:
-        """The budgets of the run that this one is a child of: what a child spends, its ancestors have spent."""
-        parent = self._parent(spec)
-        return () if parent is None else parent.budget_lines
-
     def _sessions_of(self, spec: TurnSpec) -> tuple[str, ...]:
         """The run's session and those of the runs above it: what it spends counts in the totals of all of them."""
         parent = self._parent(spec)
@@ -252,7 +186,7 @@ class Engine:
 
     async def _own(
         self,
-        live: _Live,
+        live: Live,
         resolved: Resolved,
         input_: Sequence[Message],
         parent_headers: Mapping[str, str],
@@ -261,12 +195,13 @@ class Engine:
         """A run's whole life, in a task that no caller can cancel: a run that is stored always has an owner."""
         run_id = live.run.run_id
         try:
-            created = await self._store.create_run(self._new_run(resolved, live.run, input_))
+            created = await self._store.create_run(new_run(resolved.spec, live.run, input_))
             stored = created.run
             ids = tuple(message.message_id for message in input_)
             if created.existing:
                 ids = self._input_ids(stored)
-        except Exception as error:  # noqa: BLE001 - task boundary: one broken turn ends no other; its caller is told
+        except ANY_FAULT as error:  # task boundary: one broken turn ends no other
+            require_stray(error)
             self._forget(live)
             if not accepted.done():
                 accepted.set_exception(error)
@@ -283,10 +218,10 @@ class Engine:
             self.hooks.began(live.caller, run_id)
             await self._execute(run_id, live, resolved, input_, parent_headers)
 
-    def _forget(self, live: _Live) -> None:
-        live.begun.set()
+    def _forget(self, live: Live) -> None:
         run_id, parent = live.run.run_id, live.run.parent_run_id
         live.done.set()
+        live.begun.set()
         self._live.pop(run_id, None)
         if parent is not None and (siblings := self._children.get(parent)) is not None:
             siblings.discard(run_id)
@@ -326,45 +261,69 @@ class Engine:
             raise
         return await self.get_run(spec.caller, run_id)
 
-    def _new_run(self, resolved: Resolved, run: Run, input_: Sequence[Message]) -> NewRun:
-        spec = resolved.spec
-        return NewRun(
-            run_id=run.run_id,
-            caller=spec.caller,
-            agent_id=run.agent_id,
-            create_time_ns=run.create_time_ns,
-            session_id=spec.session_id,
-            parent_run_id=spec.parent_run_id,
-            request_id=spec.request_id,
-            digest=spec.digest,
-            labels=spec.labels,
-            input=stored_messages(spec.session_id, input_, run.create_time_ns),
-            spec=encode_turn(replace(spec, input=tuple(input_))),
-        )
-
     async def _execute(
         self,
         run_id: str,
-        live: _Live,
+        live: Live,
         resolved: Resolved,
         input_: Sequence[Message],
         parent_headers: Mapping[str, str],
     ) -> None:
+        async def execution() -> Execution:
+            parent = self._parent(resolved.spec)
+            prepared, setup = await self._preparer.prepare(
+                resolved,
+                live.run,
+                input_,
+                parent_headers,
+                live.depth,
+                () if parent is None else parent.budget_lines,
+                self._sessions_of(resolved.spec),
+                parents=() if parent is None else (parent.permissions,),
+            )
+            return Execution(self._wiring, prepared, TurnMachine(setup), live.log)
+
+        await self._run_to_end(run_id, live, execution)
+
+    def _take_up(self, stored: StoredRun) -> None:
+        """Go on with a run that waits for its caller where an earlier process left it."""
+        assert self._tasks is not None, "the engine is up"
+        parent = None if stored.parent_run_id is None else self._live.get(stored.parent_run_id)
+        live = left_waiting(self._store, stored, 0 if parent is None else parent.depth + 1)
+        if live is None:
+            return
+        self._live[stored.run_id] = live
+        if stored.parent_run_id is not None:
+            self._children.setdefault(stored.parent_run_id, set()).add(stored.run_id)
+        self._tasks.start_soon(self._own_again, live, stored)
+
+    async def _own_again(self, live: Live, stored: StoredRun) -> None:
+        async def execution() -> Execution | None:
+            return await waiting_again(self._wiring, self._preparer, live.run, stored, live.log, live.depth)
+
+        self.hooks.began(live.caller, stored.run_id)
+        await self._run_to_end(stored.run_id, live, execution)
+
+    async def _run_to_end(self, run_id: str, live: Live, make: Callable[[], Awaitable[Execution | None]]) -> None:
+        """Execute a run until it has settled, or is left waiting. One that cannot be executed is ended from its log."""
         fault: Failure | None = None
         try:
-            inherited, sessions = self._inherited(resolved.spec), self._sessions_of(resolved.spec)
-            prepared, setup = await self._preparer.prepare(
-                resolved, live.run, input_, parent_headers, live.depth, inherited, sessions
-            )
-            live.execution = execution = Execution(self._wiring, prepared, TurnMachine(setup), live.log)
-            live.begun.set()
-            if live.stopped is not None:
-                execution.feed(live.stopped)
-            await execution.run()
-            _log_end(execution.run_state)
+            execution = await make()
+            if execution is None:
+                live.log.failure = Fenced("the run is ended from its stored log")
+                live.log.wake()
+                fault = RESTARTED
+            else:
+                live.execution = execution
+                live.begun.set()
+                if live.stopped is not None:
+                    execution.feed(live.stopped)
+                await execution.run()
+                log_end(execution.run_state)
             if live.log.failure is not None and not isinstance(live.log.failure, Fenced):
                 fault = STORE_FAILED
-        except Exception as error:  # noqa: BLE001 - task boundary: whatever is broken, the run must settle
+        except ANY_FAULT as error:  # task boundary: whatever is broken, the run must settle
+            require_stray(error)
             logger.error("run %s: the execution failed: %s", run_id, where_raised(error))  # noqa: TRY400 - never its text
             fault = replace(BROKEN, message=BROKEN.message.format(type(error).__name__))
             live.log.failure = live.log.failure or Fenced("the run is ended from its stored log")
@@ -375,10 +334,17 @@ class Engine:
             await settle_broken(self._store, run_id, fault, self._hook_names)
 
     async def stop(self, grace: float) -> None:
-        """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest."""
+        """Refuse new runs, let those in flight finish for ``grace`` seconds, then cancel and await the rest.
+
+        Runs that wait for their callers, or begin to, are left as they are: the next process goes on with them. Not so
+        those that are made on behalf of a run that is in flight itself.
+        """
         self._stopping = True
         if not self._live:
             return
+        staying = [live for live in self._live.values() if self._may_stay(live)]
+        for live in staying:
+            live.log.leave()
         with anyio.move_on_after(grace):
             for live in list(self._live.values()):
                 await live.done.wait()
@@ -389,10 +355,15 @@ class Engine:
             retryable=True,
         )
         for live in list(self._live.values()):
+            if live in staying and (live.log.waiting is not None or (live.taken_up and live.execution is None)):
+                continue
             self._end(live, CancelRequested(failure))
         with anyio.move_on_after(10.0):  # a run that cannot be stored in this time is settled at the next start
             for live in list(self._live.values()):
                 await live.done.wait()
+
+    def _may_stay(self, live: Live) -> bool:
+        return self._wiring.config.leave_waiting and live.run.parent_run_id is None
 
     @property
     def stopping(self) -> bool:
@@ -401,12 +372,24 @@ class Engine:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    async def follow(self, caller: Caller, run_id: str, cursor: Cursor, level: Visibility, send: Send) -> None:
-        """Send frames of a run's log from the cursor to the run's end. Raises RequestError or StoreError."""
+    async def follow(
+        self,
+        caller: Caller,
+        run_id: str,
+        cursor: Cursor,
+        level: Visibility,
+        send: Send,
+        *,
+        until_waiting: bool = False,
+    ) -> None:
+        """Send frames of a run's log from the cursor to the run's end. Raises RequestError or StoreError.
+
+        ``until_waiting``: only up to where it waits for its caller, if it does.
+        """
         live = self._live.get(run_id)
         if live is not None and live.caller.tenant == caller.tenant:
             place = await place_of(self._store, run_id, cursor, live.log.epoch, live.log.last)
-            follower = Follower(live.log, self._store, place, level, send)
+            follower = Follower(live.log, self._store, place, level, send, until_waiting=until_waiting)
             self._followers.add(follower)
             try:
                 await follower.run()
@@ -458,6 +441,25 @@ class Engine:
         if live is not None:
             await live.done.wait()
 
+    async def execution(self, caller: Caller, run_id: str) -> Execution | None:
+        """The run's execution in this process; None when the run has settled. Raises NotFound, Unavailable."""
+        live = self._live.get(run_id)
+        if live is not None and live.caller.tenant == caller.tenant:
+            with anyio.move_on_after(BEGIN_SECONDS):
+                await live.begun.wait()
+            if live.execution is not None:
+                return live.execution
+        stored = await self._stored(caller, run_id)
+        if stored.state is not RunState.SETTLED:
+            raise Unavailable(Reason.STORE_UNAVAILABLE, "The run is being prepared or recovered; try again.", 1.0)
+        return None
+
+    def stream_closed(self, run_id: str) -> None:
+        """The stream that started the run has ended as it was asked to, where the run waits: its deadline is over."""
+        live = self._live.get(run_id)
+        if live is not None and live.execution is not None:
+            live.execution.patience = None
+
     async def cancel_run(self, caller: Caller, run_id: str, failure: Failure) -> Run:
         """Ask a run to stop. Idempotent. Raises NotFound."""
         live = self._live.get(run_id)
@@ -476,7 +478,7 @@ class Engine:
         """
         live = self._live.get(run_id)
         if live is not None and live.caller.tenant == caller.tenant and live.execution is None:
-            with anyio.move_on_after(PREPARING_SECONDS):
+            with anyio.move_on_after(BEGIN_SECONDS):
                 await live.begun.wait()
         if live is None or live.caller.tenant != caller.tenant or live.execution is None:
             await self._stored(caller, run_id)
@@ -496,7 +498,7 @@ class Engine:
             elapsed = (now_ns() - live.run.create_time_ns) / 1e9
             self._end(live, DeadlineReached("deadline", limit, elapsed))
 
-    def _end(self, live: _Live, stop: Stop) -> None:
+    def _end(self, live: Live, stop: Stop) -> None:
         if live.execution is not None:
             live.execution.feed(stop)
         else:
@@ -512,19 +514,37 @@ class Engine:
             )
 
     async def list_tools(self, caller: Caller, agent_id: str, asked: ToolSelection) -> ToolView:
-        """The tools that a run of this agent would see. Raises NotFound."""
+        """The tools that a run of this agent would see.
+
+        Raises NotFound, InvalidRequest, and Conflict where no run could begin with them.
+        """
         agent = self._preparer.agent(agent_id)
-        return await self._preparer.view(agent, selection(agent, asked), caller)
+        self._preparer.check_client_tools(asked, "selection")
+        try:
+            return await self._preparer.view(agent, selection(agent, asked), caller)
+        except ToolError as error:
+            raise Conflict(error.failure.reason, error.failure.message) from error
 
     def check_agent(self, agent: Agent) -> None:
         """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
         self._preparer.check(agent)
 
-    def resolve_policy(self, agent_id: str, model: ModelSelection | None, policy: Policy) -> EffectivePolicy:
+    async def session_layer(self, caller: Caller, session_id: str) -> Layer | None:
+        """What a session adds to the policy of its runs: its standing answers. Raises NotFound or StoreError."""
+        await self.require_session(caller, session_id)
+        return await self._preparer.session_layer(caller, session_id)
+
+    def permissions(self, agent_id: str, session: Layer | None) -> Permissions:
+        """What the rules say for runs of an agent in a session. Raises NotFound or InvalidRequest."""
+        return self._preparer.permissions(self._preparer.agent(agent_id), session)
+
+    def resolve_policy(
+        self, agent_id: str, model: ModelSelection | None, policy: Policy, session: Layer | None = None
+    ) -> EffectivePolicy:
         """The policy that a run would get. Raises NotFound or InvalidRequest."""
         agent = self._preparer.agent(agent_id)
         selected, provider = self._preparer.model(agent, model, "model")
-        return self._preparer.policy(agent, provider.limits(selected.model), policy)
+        return self._preparer.policy(agent, provider.limits(selected.model), policy, session)
 
     async def count_tokens(self, spec: TurnSpec) -> tuple[TokenCount, ModelLimits, ModelSelection]:
         """Input tokens of the first model call of a turn, what the model takes, and the model. Raises RequestError."""

@@ -1,4 +1,4 @@
-"""Messages of a run as the store keeps them for its session."""
+"""Runs and their messages as the store takes them. It stores nothing itself."""
 
 from __future__ import annotations
 
@@ -6,8 +6,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from turnwired.codec.message import encode_message
+from turnwired.codec.run import encode_turn
 from turnwired.domain.message import Message
-from turnwired.store.port import StoredMessage
+from turnwired.domain.run import Run, TurnSpec
+from turnwired.store.port import NewRun, StoredMessage
+
+
+def new_run(spec: TurnSpec, run: Run, input_: Sequence[Message]) -> NewRun:
+    """A run as the store is to begin it."""
+    return NewRun(
+        run_id=run.run_id,
+        caller=spec.caller,
+        agent_id=run.agent_id,
+        create_time_ns=run.create_time_ns,
+        session_id=spec.session_id,
+        parent_run_id=spec.parent_run_id,
+        request_id=spec.request_id,
+        digest=spec.digest,
+        labels=spec.labels,
+        input=stored_messages(spec.session_id, input_, run.create_time_ns),
+        spec=encode_turn(replace(spec, input=tuple(input_))),
+    )
 
 
 def stored_messages(

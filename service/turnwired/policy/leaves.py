@@ -161,11 +161,7 @@ def _enum(path: str, meaning: str, default: StrEnum, allowed: Iterable[StrEnum] 
     return Leaf(path, LeafKind.ENUM, meaning, default, enum=type(default), allowed=words, enforced=enforced)
 
 
-def _later(path: str, kind: LeafKind, meaning: str, default: LeafValue) -> Leaf:
-    return Leaf(path, kind, meaning, default, enforced=False)
-
-
-_ALLOW = PermissionAction.ALLOW
+_ALLOW, _ACTIONS = PermissionAction.ALLOW, tuple(PermissionAction)
 
 LEAVES: tuple[Leaf, ...] = (
     _count("loop.max_steps", "Model iterations of one run.", 10, _D, "iterations"),
@@ -180,7 +176,7 @@ LEAVES: tuple[Leaf, ...] = (
     ),
     _count(
         "loop.repeated_call_threshold",
-        "Equal calls, or rounds of a short cycle, after which the next is stopped; 0 stops none.",
+        "Equal calls, or rounds of a short cycle, after which a person is asked about the next; 0: never.",
         3,
         _D,
         "calls",
@@ -214,8 +210,7 @@ LEAVES: tuple[Leaf, ...] = (
         "tool.execution_mode",
         "Who executes tool calls.",
         ToolExecutionMode.EXECUTE,
-        (ToolExecutionMode.EXECUTE,),
-        enforced=False,
+        tuple(ToolExecutionMode),
     ),
     _tokens(
         "context.max_history_tokens", "History that the model sees.", LimitMode.PROVIDER_NATIVE, _DNU, enforced=True
@@ -249,7 +244,7 @@ LEAVES: tuple[Leaf, ...] = (
     _duration("timeout.stream_idle", "Silence in a provider's stream; keep-alives are silence.", 60.0),
     _duration("timeout.thinking_idle", "Silence in a provider's stream while the model reasons.", 300.0),
     _duration("timeout.tool_call", "One tool call.", 120.0),
-    _duration("timeout.wait", "Waiting for an approval or a client tool.", 86_400.0, enforced=False),
+    _duration("timeout.wait", "Waiting for an approval or a client tool.", 86_400.0),
     _count("retry.max_attempts", "Attempts of one iteration; 1 never tries again.", 8, _D, "attempts"),
     _duration("retry.initial_delay", "Delay before the second attempt; it doubles.", 2.0, _D, minimum=0),
     _duration("retry.max_delay", "Longest delay between attempts.", 30.0, _D, minimum=0),
@@ -284,17 +279,17 @@ LEAVES: tuple[Leaf, ...] = (
         maximum=64,
     ),
     Leaf("completion.allow_tools", LeafKind.BOOL, "The pass may call tools, one round of them.", False),
-    _later("approval.rules", LeafKind.RULES, "Permission rules; the last that matches counts.", ()),
-    _later("approval.auto_approve", LeafKind.BOOL, "Run without asking where a rule says ASK.", False),
-    _later("approval.allow_destructive", LeafKind.BOOL, "Let destructive tools be called at all.", True),
-    _enum("approval.read_only_action", "For read-only tools that no rule matches.", _ALLOW, enforced=False),
-    _enum("approval.destructive_action", "For destructive tools that no rule matches.", _ALLOW, enforced=False),
-    _enum("approval.default_action", "For all other tools that no rule matches.", _ALLOW, enforced=False),
+    Leaf("approval.rules", LeafKind.RULES, "Permission rules; the last that matches counts.", (), maximum=1000),
+    Leaf("approval.auto_approve", LeafKind.BOOL, "Run without asking where a rule says ASK.", False),
+    Leaf("approval.allow_destructive", LeafKind.BOOL, "Let destructive tools be called at all.", True),
+    _enum("approval.read_only_action", "For read-only tools that no rule matches.", _ALLOW, _ACTIONS),
+    _enum("approval.destructive_action", "For destructive tools that no rule matches.", PermissionAction.ASK, _ACTIONS),
+    _enum("approval.default_action", "For all other tools that no rule matches.", _ALLOW, _ACTIONS),
     _enum(
         "approval.wait_expiry",
         "What an unanswered approval or client tool call does to the run.",
         WaitExpiryMode.REJECT,
-        enforced=False,
+        tuple(WaitExpiryMode),
     ),
 )
 """In the order of the contract. Where a leaf cannot be set yet, its default is what this version does."""

@@ -14,11 +14,12 @@ from typing import cast
 
 from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
-from turnwired.domain.policy import LimitMode, Policy
+from turnwired.domain.policy import LimitMode, PermissionRule, Policy
 from turnwired.domain.usage import Cost
 from turnwired.policy.leaves import CAP_KINDS, LEAF, LEAVES, Leaf, LeafKind, LeafValue, value_at
 from turnwired.policy.text import as_text, parse
 
+MOST_RULE_CHARACTERS = 1024
 _CURRENCY = re.compile(r"[A-Z]{3}")
 
 
@@ -138,7 +139,9 @@ def _value_violations(leaf: Leaf, value: LeafValue, field: str) -> Iterator[Poli
                 yield _invalid(field, f"is longer than {leaf.maximum:g} characters")
         case LeafKind.COUNT_MAP:
             yield from _map_violations(leaf, cast(Mapping[str, int | LimitMode], value), field)
-        case LeafKind.BOOL | LeafKind.ENUM | LeafKind.RULES:
+        case LeafKind.RULES:
+            yield from _rules_violations(leaf, cast(tuple[PermissionRule, ...], value), field)
+        case LeafKind.BOOL | LeafKind.ENUM:
             return
 
 
@@ -153,6 +156,16 @@ def _map_violations(leaf: Leaf, counts: Mapping[str, int | LimitMode], field: st
                 yield _invalid(entry, f"mode {count.lower()} is not allowed here; {takes}")
         elif not leaf.minimum <= count <= leaf.maximum:
             yield _invalid(entry, f"{count} is out of range; {takes}")
+
+
+def _rules_violations(leaf: Leaf, rules: tuple[PermissionRule, ...], field: str) -> Iterator[PolicyViolation]:
+    if len(rules) > leaf.maximum:
+        yield _invalid(field, f"has {len(rules)} rules; at most {leaf.maximum:g} are allowed")
+        return
+    for index, rule in enumerate(rules):
+        for name, words in (("permission", rule.permission), ("pattern", rule.pattern)):
+            if not 1 <= len(words) <= MOST_RULE_CHARACTERS:
+                yield _invalid(f"{field}[{index}].{name}", f"must be 1 to {MOST_RULE_CHARACTERS} characters")
 
 
 def _words(leaf: Leaf) -> str:

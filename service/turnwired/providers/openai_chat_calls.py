@@ -112,6 +112,8 @@ class CallTracker:
 
     def close(self, *, complete: bool) -> None:
         """The answer is over. Calls whose name never came are reported too; ``complete``: the provider ended them."""
+        if complete:
+            self._give_strays()
         for call in self._calls:
             if not call.opened:
                 self._open(call)
@@ -120,6 +122,15 @@ class CallTracker:
                 if call.extra:
                     self._batch.add(NativeItem(call.part, CALL_EXTRA, dumps(call.extra)))
                 self._batch.add(ToolCallClosed(call.part))
+
+    def _give_strays(self) -> None:
+        """Fragments at places that were never opened belong to the one call that is not whole, if there is just one."""
+        strays = [call for call in self._calls if not call.opened and not call.id and call.fragments]
+        torn = [call for call in self._calls if call.opened and not call.complete()] if strays else []
+        if len(torn) == 1:
+            self._calls = [call for call in self._calls if call not in strays]
+            for stray in strays:
+                self._append(torn[0], "", "".join(stray.fragments))
 
     def _take(self, index: int | None, call_id: str, name: str, arguments: str) -> None:
         call = self._find(index, call_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from google.protobuf import field_mask_pb2
 
 from turnwire.v1 import agent_service_pb2
@@ -13,6 +15,7 @@ from turnwired.engine.service import Engine
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
+from turnwired.rpc.paging import page
 from turnwired.rpc.turn_service import ANYBODY
 
 MAX_INSTRUCTIONS = 64
@@ -98,12 +101,12 @@ class AgentService:
         size = read.page_size(request.page_size, 50, 500)
         agents = self._engine.agents.listed(ANYBODY.tenant)
         rest = [agent for agent in agents if agent.agent_id > request.page_token]
-        response = agent_service_pb2.ListAgentsResponse()
-        for agent in rest[:size]:
-            agent_to_pb(agent, response.agents.add())
-        if len(rest) > size:
-            response.next_page_token = rest[size - 1].agent_id
-        return response
+
+        async def first(most: int) -> tuple[Sequence[Agent], str]:
+            return rest[:most], rest[most - 1].agent_id if len(rest) > most else ""
+
+        found, token = await page(first, size, agent_to_pb, agent_service_pb2.Agent)
+        return agent_service_pb2.ListAgentsResponse(agents=found, next_page_token=token)
 
 
 def _checked(message: agent_service_pb2.Agent) -> Agent:
@@ -111,7 +114,7 @@ def _checked(message: agent_service_pb2.Agent) -> Agent:
     problems = read.Problems()
     if message.run_as:
         problems.refuse("agent.run_as")
-    read.refuse_selection(message.tools, "agent.tools", problems)
+    read.refuse_client_tools(message.tools, "agent.tools", problems)
     text = len(message.description) + sum(map(len, message.instructions))
     if len(message.instructions) > MAX_INSTRUCTIONS or text > MAX_TEXT:
         words = f"at most {MAX_INSTRUCTIONS} blocks, and {MAX_TEXT} characters with the description"

@@ -14,10 +14,13 @@ from google.rpc import status_pb2
 
 from turnwire import StreamLost, afollow
 from turnwire.v1 import turn_service_pb2, turn_service_pb2_grpc
+from turnwired.codec.approval import approval_from_pb
+from turnwired.codec.enums import APPROVAL_DECISION, APPROVAL_STATE, RUN_STATE
 from turnwired.codec.event import event_from_pb
 from turnwired.codec.policy import effective_policy_from_pb, policy_to_pb
 from turnwired.codec.run import turn_to_pb
 from turnwired.codec.values import failure_from_pb, tool_collision_from_pb, tool_from_pb
+from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalState
 from turnwired.domain.errors import TurnwireError
 from turnwired.domain.event import Event
 from turnwired.domain.failure import Failure
@@ -115,6 +118,46 @@ class Client:
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from error
 
+    async def list_approvals(
+        self, *, session_id: str | None = None, run_id: str | None = None, every: bool = False
+    ) -> list[Approval]:
+        """All questions, oldest first: the pending ones, or of ``every`` state. Raises CallFailed."""
+        found: list[Approval] = []
+        request = turn_service_pb2.ListApprovalsRequest(session_id=session_id, run_id=run_id)
+        if every:
+            request.states.extend(APPROVAL_STATE.to_wire[state] for state in ApprovalState)
+        try:
+            while True:
+                page = await self._turns.ListApprovals(request, timeout=CALL_SECONDS)
+                found += [approval_from_pb(item) for item in page.approvals]
+                request.page_token = page.next_page_token
+                if not page.next_page_token:
+                    return found
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from error
+
+    async def resolve_approval(
+        self,
+        run_id: str,
+        approval_id: str,
+        decision: ApprovalDecision,
+        comment: str = "",
+        call_digest: str | None = None,
+    ) -> str:
+        """Answer a question; the state of the run after it. Raises CallFailed."""
+        request = turn_service_pb2.ResolveApprovalRequest(
+            run_id=run_id,
+            approval_id=approval_id,
+            decision=APPROVAL_DECISION.to_wire[decision],
+            comment=comment,
+            call_digest=call_digest,
+        )
+        try:
+            response = await self._turns.ResolveApproval(request, timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from error
+        return RUN_STATE.from_wire(response.run.state, "state").value
+
     async def list_tools(self, agent_id: str) -> ToolListing:
         """All tools of an agent, and what is left out. Raises CallFailed."""
         tools: list[Tool] = []
@@ -134,9 +177,9 @@ class Client:
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from error
 
-    async def resolve_policy(self, agent_id: str, policy: Policy) -> EffectivePolicy:
-        """The policy that a run would get. Raises CallFailed."""
-        request = turn_service_pb2.ResolvePolicyRequest(agent_id=agent_id)
+    async def resolve_policy(self, agent_id: str, policy: Policy, session_id: str | None = None) -> EffectivePolicy:
+        """The policy that a run would get, in a session. Raises CallFailed."""
+        request = turn_service_pb2.ResolvePolicyRequest(agent_id=agent_id, session_id=session_id)
         policy_to_pb(policy, request.policy)
         try:
             response = await self._turns.ResolvePolicy(request, timeout=CALL_SECONDS)

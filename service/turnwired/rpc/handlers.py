@@ -20,6 +20,7 @@ from turnwired.codec.parse import parse
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest, RequestError, TurnwireError
 from turnwired.domain.faults import where_raised
 from turnwired.rpc.errors import Context, abort, internal_status, status_of, unimplemented_status
+from turnwired.stray import ANY_FAULT, require_stray
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,8 @@ def _unary(name: str, kind: type[message.Message], behaviour: Unary | None) -> U
             return await behaviour(_parsed(kind, request), context)
         except TurnwireError as error:
             status = _told(name, error)
-        except Exception as error:  # noqa: BLE001 - task boundary: the caller learns that we failed, the log learns how
+        except ANY_FAULT as error:  # task boundary: the caller learns of it, the log how
+            require_stray(error)
             logger.error("%s failed: %s", name, where_raised(error))  # noqa: TRY400 - never its text
             status = internal_status()
         return await abort(context, status)
@@ -100,7 +102,8 @@ def _streaming(name: str, kind: type[message.Message], behaviour: Streaming | No
             return
         except TurnwireError as error:
             status = _told(name, error)
-        except Exception as error:  # noqa: BLE001 - task boundary: the caller learns that we failed, the log learns how
+        except ANY_FAULT as error:  # task boundary: the caller learns of it, the log how
+            require_stray(error)
             logger.error("%s failed: %s", name, where_raised(error))  # noqa: TRY400 - never its text
             status = internal_status()
         await abort(context, status)

@@ -5,11 +5,16 @@ It takes the same path through the contract's messages, so that nothing is allow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from turnwire.v1 import turn_service_pb2
+from turnwired.codec.message import message_to_pb
 from turnwired.codec.run import turn_to_pb
 from turnwired.domain.errors import FieldViolation, InvalidRequest
+from turnwired.domain.message import Message
 from turnwired.domain.run import TurnSpec
 from turnwired.rpc.request import turn_spec
+from turnwired.rpc.waiting_request import appended
 
 
 def checked(spec: TurnSpec) -> TurnSpec:
@@ -20,3 +25,14 @@ def checked(spec: TurnSpec) -> TurnSpec:
     except ValueError as error:  # text with lone surrogates, numbers that the contract has no room for
         raise InvalidRequest([FieldViolation("turn", "holds a value that the contract cannot carry")]) from error
     return turn_spec(message, spec.caller, spec.on_disconnect)
+
+
+def checked_input(run_id: str, request_id: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Input for a run in progress, as the service takes it. Raises InvalidRequest, with paths as in AppendInput."""
+    request = turn_service_pb2.AppendInputRequest(run_id=run_id, request_id=request_id)
+    try:
+        for message in messages:
+            message_to_pb(message, request.input.add())
+    except ValueError as error:
+        raise InvalidRequest([FieldViolation("input", "holds a value that the contract cannot carry")]) from error
+    return appended(request)

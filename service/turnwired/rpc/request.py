@@ -139,15 +139,14 @@ def _refuse_what_is_not_built(turn: turn_service_pb2.TurnSpec, problems: Problem
         problems.add("turn.on_busy", f"has the unknown value {turn.on_busy}")
     elif turn.on_busy not in (turn_service_pb2.ON_BUSY_UNSPECIFIED, turn_service_pb2.ON_BUSY_REJECT):
         problems.refuse("turn.on_busy", "queueing and appending are")
-    refuse_selection(turn.tools, "turn.tools", problems)
     for path in unenforced_paths(turn.policy):
         problems.refuse(f"turn.policy.{path}")
 
 
-def refuse_selection(selection: tool_pb2.ToolSelection, path: str, problems: Problems) -> None:
-    """Client tools are not built yet."""
+def refuse_client_tools(selection: tool_pb2.ToolSelection, path: str, problems: Problems) -> None:
+    """Tools of a caller belong to its turns: nobody would be there to execute them elsewhere."""
     if selection.client_tools:
-        problems.refuse(f"{path}.client_tools", "are")
+        problems.add(f"{path}.client_tools", "must be empty: client tools come with each turn")
 
 
 def _check_ids(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
@@ -249,15 +248,15 @@ def _check_input(spec: TurnSpec, problems: Problems) -> None:
         path = f"turn.input[{index}]"
         if not message.parts:
             problems.add(f"{path}.parts", "must not be empty")
-        elif message.role is Role.USER and all(_is_blank(part.content) for part in message.parts):
+        elif message.role is Role.USER and all(is_blank(part.content) for part in message.parts):
             problems.add(f"{path}.parts", "must say something: all of its text is blank")
-        _check_blobs(message, path, problems)
+        check_blobs(message, path, problems)
         open_calls = _check_pairs(message, path, open_calls, problems)
     if open_calls:
         problems.add("turn.input", f"calls without a result: {', '.join(open_calls)}")
 
 
-def _check_blobs(message: Message, path: str, problems: Problems) -> None:
+def check_blobs(message: Message, path: str, problems: Problems) -> None:
     """Bytes say what they are. Their size is bounded by that of the request; their kind by what the wire can carry."""
     for index, part in enumerate(message.parts):
         if isinstance(part.content, Blob):
@@ -276,7 +275,8 @@ def _is_plain_text(message: Message) -> bool:
     return type(content) is Text and bool(content.text) and not content.text.isspace()
 
 
-def _is_blank(content: Content) -> bool:
+def is_blank(content: Content) -> bool:
+    """Whether it is text that says nothing."""
     return isinstance(content, Text) and not content.text.strip()
 
 
@@ -338,10 +338,11 @@ def stream_detail(detail: int) -> Visibility:
     raise InvalidRequest([FieldViolation("stream_detail", f"has the unknown value {detail}")])
 
 
-def on_wait(value: int) -> None:
-    """A run of this release never waits, so both known values hold. Raises InvalidRequest for an unknown one."""
+def closes_on_wait(value: int) -> bool:
+    """Whether a stream ends where the run waits for its caller. Raises InvalidRequest for an unknown value."""
     if value not in turn_service_pb2.OnWait.values():
         raise InvalidRequest([FieldViolation("on_wait", f"has the unknown value {value}")])
+    return value == turn_service_pb2.ON_WAIT_CLOSE
 
 
 def disconnect(value: int) -> OnDisconnect | None:
@@ -359,9 +360,6 @@ def disconnect(value: int) -> OnDisconnect | None:
 
 def tool_selection(message: tool_pb2.ToolSelection, path: str) -> ToolSelection:
     """A checked selection. Raises InvalidRequest."""
-    problems = Problems()
-    refuse_selection(message, path, problems)
-    problems.raise_if_any()
     try:
         return tool_selection_from_pb(message)
     except CodecError as error:

@@ -16,6 +16,10 @@ CAPABILITIES = (
     server_service_pb2.SERVER_CAPABILITY_LIST_RUNS,
     server_service_pb2.SERVER_CAPABILITY_MCP_TOOLS,
     server_service_pb2.SERVER_CAPABILITY_PUT_AGENT,
+    server_service_pb2.SERVER_CAPABILITY_APPROVALS,
+    server_service_pb2.SERVER_CAPABILITY_CLIENT_TOOLS,
+    server_service_pb2.SERVER_CAPABILITY_RETURN_TOOLS,
+    server_service_pb2.SERVER_CAPABILITY_APPEND_INPUT,
 )
 HasPrice = Callable[[ModelSelection], Awaitable[bool]]
 """Whether usage of a model can be priced. Blocks nobody, however long finding out takes."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from turnwire.v1 import session_service_pb2
+from turnwire.v1 import message_pb2, session_service_pb2
 from turnwired.codec.agent import session_to_pb
 from turnwired.codec.message import message_to_pb
 from turnwired.engine.service import Engine
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
+from turnwired.rpc.paging import page
 from turnwired.rpc.turn_service import ANYBODY
 from turnwired.store.port import SessionFilter
 
@@ -59,11 +60,14 @@ class SessionService:
         """Messages of a session, oldest first."""
         read.require_id("session_id", request.session_id)
         size = read.page_size(request.page_size, 50, 500)
-        messages, token = await self._sessions.messages(ANYBODY, request.session_id, size, request.page_token)
-        response = session_service_pb2.ListMessagesResponse(next_page_token=token)
-        for message in messages:
-            message_to_pb(message, response.messages.add())
-        return response
+        session_id, start = request.session_id, request.page_token
+        found, token = await page(
+            lambda most: self._sessions.messages(ANYBODY, session_id, most, start),
+            size,
+            message_to_pb,
+            message_pb2.Message,
+        )
+        return session_service_pb2.ListMessagesResponse(messages=found, next_page_token=token)
 
     async def delete_session(
         self, request: session_service_pb2.DeleteSessionRequest, context: Context

@@ -9,7 +9,7 @@ from typing import cast
 import grpc
 
 from turnwire.v1 import policy_pb2, turn_service_pb2
-from turnwired.codec.enums import OUTCOME_KIND, RUN_STATE
+from turnwired.codec.enums import OUTCOME_KIND, PERMISSION_ACTION, RUN_STATE
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import message_to_pb
 from turnwired.codec.model import model_to_pb
@@ -20,11 +20,15 @@ from turnwired.codec.values import failure_to_pb, tool_collision_to_pb, tool_to_
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.run import Caller, Cursor, OnDisconnect
-from turnwired.engine.service import STREAM_CUT, Engine, ends_with_stream
+from turnwired.engine.live import STREAM_CUT, ends_with_stream
+from turnwired.engine.service import Engine
+from turnwired.policy.merge import Layer
+from turnwired.policy.permissions import TOOL
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
 from turnwired.rpc.interceptor import call_headers, deadline_is_over
+from turnwired.rpc.waiting import WaitingRpcs, without_payloads
 from turnwired.store.port import RunFilter
 
 ANYBODY = Caller()
@@ -36,6 +40,7 @@ class TurnService:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._waiting = WaitingRpcs(engine.steering, ANYBODY)
 
     def behaviours(self) -> Behaviours:
         """By method name; every other method of the service answers UNIMPLEMENTED."""
@@ -45,6 +50,10 @@ class TurnService:
                 "GetRun": self.get_run,
                 "ListRuns": self.list_runs,
                 "CancelRun": self.cancel_run,
+                "ListApprovals": self._waiting.list_approvals,
+                "ResolveApproval": self._waiting.resolve_approval,
+                "SubmitToolResults": self._waiting.submit_tool_results,
+                "AppendInput": self._waiting.append_input,
                 "ResolvePolicy": self.resolve_policy,
                 "CountTokens": self.count_tokens,
                 "ListTools": self.list_tools,
@@ -58,21 +67,24 @@ class TurnService:
         asked = read.disconnect(request.on_disconnect)
         after = read.cursor(request.after)
         level = read.stream_detail(request.stream_detail)
-        read.on_wait(request.on_wait)
+        closes = read.closes_on_wait(request.on_wait)
         spec = read.turn_spec(request.turn, ANYBODY, asked)
         if ends_with_stream(spec):
             spec = replace(spec, caller_timeout=cast("float | None", limit))  # None without one, whatever the stubs say
         accepted = await self._engine.start_turn(spec, call_headers())
         try:
-            await self._follow(accepted.run_id, after, level, context)
+            await self._follow(accepted.run_id, after, level, context, until_waiting=closes)
+            self._engine.stream_closed(accepted.run_id)
         except asyncio.CancelledError:
             if ends_with_stream(spec) and not accepted.existing:
                 self._stream_was_cut(accepted.run_id, context, limit)
             raise
 
-    async def _follow(self, run_id: str, after: Cursor, level: Visibility, context: Context) -> None:
+    async def _follow(
+        self, run_id: str, after: Cursor, level: Visibility, context: Context, *, until_waiting: bool
+    ) -> None:
         try:
-            await self._engine.follow(ANYBODY, run_id, after, level, context.write)
+            await self._engine.follow(ANYBODY, run_id, after, level, context.write, until_waiting=until_waiting)
         except grpc.aio.InternalError as error:
             # A write that finds the call ended says so before gRPC cancels us: it is the same thing.
             raise asyncio.CancelledError from error
@@ -98,10 +110,10 @@ class TurnService:
 
     async def watch_run(self, request: turn_service_pb2.WatchRunRequest, context: Context) -> None:
         """Follow a run from a cursor, live or from the store."""
-        read.on_wait(request.on_wait)
+        closes = read.closes_on_wait(request.on_wait)
         after = read.cursor(request.after)
         level = read.stream_detail(request.stream_detail)
-        await self._follow(request.run_id, after, level, context)
+        await self._follow(request.run_id, after, level, context, until_waiting=closes)
 
     async def get_run(
         self, request: turn_service_pb2.GetRunRequest, context: Context
@@ -142,7 +154,7 @@ class TurnService:
         )
         response = turn_service_pb2.ListRunsResponse(next_page_token=token)
         for run in runs:
-            run_to_pb(run, response.runs.add())
+            run_to_pb(without_payloads(run), response.runs.add())
         return response
 
     async def cancel_run(
@@ -159,15 +171,21 @@ class TurnService:
     async def resolve_policy(
         self, request: turn_service_pb2.ResolvePolicyRequest, context: Context
     ) -> turn_service_pb2.ResolvePolicyResponse:
-        """The policy that a run would get. A session has no layer of its own yet: it only has to be there."""
-        if request.HasField("session_id"):
-            await self._engine.require_session(ANYBODY, request.session_id)
+        """The policy that a run would get, in a session with its standing answers."""
+        session = await self._session_layer(request)
         model = read.model(request.model, "model") if request.HasField("model") else None
         layer = read.policy(request.policy if request.HasField("policy") else policy_pb2.Policy(), "policy")
-        effective = self._engine.resolve_policy(request.agent_id, model, layer)
+        effective = self._engine.resolve_policy(request.agent_id, model, layer, session)
         response = turn_service_pb2.ResolvePolicyResponse()
         effective_policy_to_pb(effective, response.effective_policy)
         return response
+
+    async def _session_layer(
+        self, request: turn_service_pb2.ResolvePolicyRequest | turn_service_pb2.ListToolsRequest
+    ) -> Layer | None:
+        if not request.HasField("session_id"):
+            return None
+        return await self._engine.session_layer(ANYBODY, request.session_id)
 
     async def count_tokens(
         self, request: turn_service_pb2.CountTokensRequest, context: Context
@@ -185,15 +203,14 @@ class TurnService:
     async def list_tools(
         self, request: turn_service_pb2.ListToolsRequest, context: Context
     ) -> turn_service_pb2.ListToolsResponse:
-        """The tools that a run would see, by routed name. The page token is the last name of the page before.
+        """The tools that a run would see, by routed name, with what the rules say of each in the session.
 
-        Each is allowed: permission rules are not enforced yet and refused wherever they are set, and a session has no
-        standing approvals.
+        The page token is the last name of the page before.
         """
-        if request.HasField("session_id"):
-            await self._engine.require_session(ANYBODY, request.session_id)
+        session = await self._session_layer(request)
         selection = read.tool_selection(request.selection, "selection")
         size = read.page_size(request.page_size, 100, 1000)
+        permissions = self._engine.permissions(request.agent_id, session)
         view = await self._engine.list_tools(ANYBODY, request.agent_id, selection)
         tools = sorted(view.tools, key=lambda tool: tool.ref.routed_name)
         rest = [tool for tool in tools if tool.ref.routed_name > request.page_token]
@@ -201,7 +218,8 @@ class TurnService:
         for tool in rest[:size]:
             listed = response.tools.add()
             tool_to_pb(tool, listed)
-            listed.permission = policy_pb2.PERMISSION_ACTION_ALLOW
+            ruling = permissions.decide(TOOL, tool.ref.routed_name, tool.annotations)
+            listed.permission = PERMISSION_ACTION.to_wire[ruling.action]
         if len(rest) > size:
             response.next_page_token = rest[size - 1].ref.routed_name
         if not request.page_token:

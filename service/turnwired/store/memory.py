@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from turnwired.domain.errors import StoreError, StoreUnavailable
 from turnwired.domain.run import RunState
 from turnwired.store.port import (
+    ApprovalFilter,
+    Changes,
     LogRow,
     NewRun,
     RunCreated,
@@ -21,7 +23,9 @@ from turnwired.store.port import (
     Settlement,
     SpendingScope,
     StoredAgent,
+    StoredApproval,
     StoredMessage,
+    StoredRule,
     StoredRun,
     StoredSession,
 )
@@ -29,8 +33,10 @@ from turnwired.store.rules import (
     MOST_SPENT,
     LogState,
     check_row,
+    decode_approval_token,
     decode_page_token,
     decode_position,
+    encode_approval_token,
     encode_page_token,
     encode_position,
     explain,
@@ -50,6 +56,7 @@ class _Run:
     kept: StoredRun  # but for the end of the log, which the rows say
     key: _Key | None
     rows: list[LogRow] = field(default_factory=list[LogRow])
+    approvals: dict[str, StoredApproval] = field(default_factory=dict[str, StoredApproval])
 
     @property
     def settled(self) -> bool:
@@ -74,6 +81,7 @@ class _Session:
     active_run_id: str | None = None
     run_ids: list[str] = field(default_factory=list[str])
     messages: list[StoredMessage] = field(default_factory=list[StoredMessage])
+    rules: dict[tuple[str, str, str], StoredRule] = field(default_factory=dict[tuple[str, str, str], StoredRule])
 
 
 class MemoryStore:
@@ -139,7 +147,7 @@ class MemoryStore:
             session.messages.extend(new.input)
         return stored
 
-    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
+    async def append(self, row: LogRow, settlement: Settlement | None = None, changes: Changes | None = None) -> None:
         """See the port."""
         self._check_open()
         check_row(row)
@@ -151,8 +159,24 @@ class MemoryStore:
                 raise refusal
             return
         run.rows.append(row)
+        if changes is not None:
+            self._change(run, changes)
         if settlement is not None:
             self._settle(run, settlement)
+
+    def _change(self, run: _Run, changes: Changes) -> None:
+        if changes.state is not None:
+            run.kept = replace(run.kept, state=changes.state, waiting=changes.waiting)
+        for approval in changes.approvals:
+            known = run.approvals.get(approval.approval_id)
+            run.approvals[approval.approval_id] = (
+                approval if known is None else replace(known, state=approval.state, body=approval.body)
+            )
+        stored = run.kept
+        if stored.session_id is not None:
+            rules = self._sessions[stored.tenant, stored.session_id].rules
+            for rule in changes.rules:
+                rules.setdefault((rule.permission, rule.pattern, rule.action), rule)
 
     def _settle(self, run: _Run, settlement: Settlement) -> None:
         run.kept = stored = replace(
@@ -160,6 +184,7 @@ class MemoryStore:
             state=RunState.SETTLED,
             settle_time_ns=settlement.settle_time_ns,
             summary=settlement.summary,
+            waiting=b"",
             outcome=settlement.outcome,
         )
         if stored.session_id is not None:
@@ -287,6 +312,32 @@ class MemoryStore:
         page = rest[: max(1, page_size)]
         return page, encode_position(start + len(page)) if len(rest) > len(page) else ""
 
+    async def get_approval(self, tenant: str, run_id: str, approval_id: str) -> StoredApproval | None:
+        """See the port."""
+        self._check_open()
+        run = self._runs.get(run_id)
+        return run.approvals.get(approval_id) if run is not None and run.kept.tenant == tenant else None
+
+    async def list_approvals(
+        self, query: ApprovalFilter, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredApproval], str]:
+        """See the port."""
+        self._check_open()
+        after = decode_approval_token(page_token) if page_token else None
+        everything = (approval for run in self._runs.values() for approval in run.approvals.values())
+        found = sorted((approval for approval in everything if _asked_for(approval, query)), key=_place)
+        if after is not None:
+            found = [approval for approval in found if _place(approval) > after]
+        page = found[: max(1, page_size)]
+        return page, encode_approval_token(*_place(page[-1])) if len(found) > len(page) else ""
+
+    async def session_rules(self, tenant: str, session_id: str) -> Sequence[StoredRule]:
+        """See the port."""
+        self._check_open()
+        session = self._sessions.get((tenant, session_id))
+        rules = [] if session is None else session.rules.values()
+        return sorted(rules, key=lambda rule: (rule.create_time_ns, rule.permission, rule.pattern, rule.action))
+
     async def delete_session(self, tenant: str, session_id: str) -> None:
         """See the port."""
         self._check_open()
@@ -386,4 +437,18 @@ def _matches(run: StoredRun, query: RunFilter) -> bool:
         and (not query.outcomes or run.outcome in query.outcomes)
         and query.parent_run_id in (None, run.parent_run_id)
         and query.labels.items() <= run.labels.items()
+    )
+
+
+def _place(approval: StoredApproval) -> tuple[int, str, str]:
+    return approval.create_time_ns, approval.run_id, approval.approval_id
+
+
+def _asked_for(approval: StoredApproval, query: ApprovalFilter) -> bool:
+    return (
+        approval.tenant == query.tenant
+        and query.run_id in (None, approval.run_id)
+        and query.session_id in (None, approval.session_id)
+        and query.agent_id in (None, approval.agent_id)
+        and (not query.states or approval.state in query.states)
     )

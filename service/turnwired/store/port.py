@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from turnwired.domain.approval import ApprovalState
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.run import Caller, RunState
 
@@ -29,7 +30,10 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run's projection. ``spec`` and ``summary`` are codec bytes: what was asked, and the run as read by GetRun."""
+    """A run's projection. ``spec`` and ``summary`` are codec bytes: what was asked, and the run as read by GetRun.
+
+    ``waiting`` are codec bytes too: what the run waits for, empty unless its state is WAITING.
+    """
 
     run_id: str
     tenant: str
@@ -45,6 +49,7 @@ class StoredRun:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     spec: bytes = b""
     summary: bytes = b""
+    waiting: bytes = b""
     outcome: OutcomeKind | None = None
 
 
@@ -115,6 +120,45 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredApproval:
+    """A question of a run, as codec bytes with its keys. ``approval_id`` is unique in its run."""
+
+    approval_id: str
+    tenant: str
+    run_id: str
+    agent_id: str
+    state: ApprovalState
+    create_time_ns: int
+    body: bytes
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRule:
+    """A standing answer: a permission rule that a session was given, in the words of PermissionRule."""
+
+    permission: str
+    pattern: str
+    action: str
+    create_time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a row of the log changes beside the log, in the same transaction; most rows change nothing.
+
+    ``state``: the run's from now on, WAITING with ``waiting`` or RUNNING; None: as it was. ``approvals`` are new, or
+    take the place of those of the same id. ``rules`` are added to the run's session, those that it has already left
+    alone; a run without a session keeps none. Neither holds one key twice.
+    """
+
+    state: RunState | None = None
+    waiting: bytes = b""
+    approvals: tuple[StoredApproval, ...] = ()
+    rules: tuple[StoredRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LogRow:
     """One flush of a run's events: one event at least. ``body`` is the events, ``facts`` the private part.
 
@@ -141,6 +185,17 @@ class RunFilter:
     parent_run_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     outcomes: tuple[OutcomeKind, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalFilter:
+    """What ListApprovals asks for. None or empty: any."""
+
+    tenant: str
+    run_id: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    states: tuple[ApprovalState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +251,8 @@ class Store(Protocol):
         """
         ...
 
-    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
-        """Append one row; returns when it is durable. Group-committed with rows of other runs.
+    async def append(self, row: LogRow, settlement: Settlement | None = None, changes: Changes | None = None) -> None:
+        """Append one row with what it changes; returns when it is durable. Group-committed with rows of other runs.
 
         Raises Fenced when ``row_no`` exists with another epoch or content, when the run was taken over since (another
         epoch owns it) or is settled; the same row again is an acknowledgement, also then. Raises StoreError when the
@@ -248,8 +303,22 @@ class Store(Protocol):
         """Oldest first, and the token of the next page (empty on the last). Raises InvalidRequest on a bad token."""
         ...
 
+    async def get_approval(self, tenant: str, run_id: str, approval_id: str) -> StoredApproval | None:
+        """One question."""
+        ...
+
+    async def list_approvals(
+        self, query: ApprovalFilter, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredApproval], str]:
+        """Oldest first, and the token of the next page (empty on the last). Raises InvalidRequest on a bad token."""
+        ...
+
+    async def session_rules(self, tenant: str, session_id: str) -> Sequence[StoredRule]:
+        """The standing answers of a session, oldest first."""
+        ...
+
     async def delete_session(self, tenant: str, session_id: str) -> None:
-        """Delete a session with its messages, runs, logs, idempotency keys and totals; nothing when it is not there.
+        """Delete a session with its messages, rules, runs, approvals, logs, keys and totals, if it is there.
 
         What it spent stays in the totals of its tenant.
 

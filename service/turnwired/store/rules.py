@@ -92,6 +92,20 @@ def encode_page_token(create_time_ns: int, run_id: str) -> str:
     return base64.urlsafe_b64encode(f"{create_time_ns}:{run_id}".encode()).decode().rstrip("=")
 
 
+def encode_approval_token(create_time_ns: int, run_id: str, approval_id: str) -> str:
+    """Token of the page that starts after this approval."""
+    return encode_page_token(create_time_ns, f"{run_id}/{approval_id}")
+
+
+def decode_approval_token(token: str) -> tuple[int, str, str]:
+    """Time, run and id of the last approval of the page before. Raises InvalidRequest."""
+    time_ns, key = decode_page_token(token, "ListApprovals")
+    run_id, slash, approval_id = key.partition("/")
+    if not slash:
+        raise _bad_token("ListApprovals")
+    return time_ns, run_id, approval_id
+
+
 def encode_position(position: int) -> str:
     """Token of the page that starts after this message."""
     return encode_page_token(position, "m")
@@ -111,8 +125,12 @@ def decode_page_token(token: str, method: str = "ListRuns") -> tuple[int, str]:
             raise ValueError(text)
         return int(time_ns), run_id
     except (ValueError, binascii.Error) as error:
-        violation = FieldViolation("page_token", f"is not a token that {method} gave out")
-        raise InvalidRequest([violation], Reason.PAGE_TOKEN_INVALID) from error
+        raise _bad_token(method) from error
+
+
+def _bad_token(method: str) -> InvalidRequest:
+    violation = FieldViolation("page_token", f"is not a token that {method} gave out")
+    return InvalidRequest([violation], Reason.PAGE_TOKEN_INVALID)
 
 
 def sums_of(settlements: Iterable[Settlement]) -> list[tuple[str, str, str, str, int]]:

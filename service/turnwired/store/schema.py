@@ -41,6 +41,7 @@ runs = Table(
     Column("labels", Text, nullable=False),  # a JSON object, to read; run_labels is there to search
     Column("spec", LargeBinary, nullable=False),
     Column("summary", LargeBinary, nullable=False),
+    Column("waiting", LargeBinary, nullable=False, server_default=""),
     Column("outcome_kind", String),
 )
 
@@ -138,6 +139,63 @@ agents = Table(
     Column("revision", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("tenant", "agent_id", "revision", name="agents_pkey"),
+)
+
+# Questions to people. Ids are unique in their run only.
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("run_id", String, nullable=False),
+    Column("approval_id", String, nullable=False),
+    Column("tenant", String, nullable=False),
+    Column("session_id", String),
+    Column("agent_id", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("create_time_ns", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "approval_id", name="approvals_pkey"),
+)
+_PENDING = "state = 'PENDING'"
+# Nearly all questions that are asked for are open ones, and of those there are few.
+Index(
+    "approvals_pending",
+    approvals.c.tenant,
+    approvals.c.create_time_ns,
+    approvals.c.run_id,
+    approvals.c.approval_id,
+    sqlite_where=text(_PENDING),
+    postgresql_where=text(_PENDING),
+)
+Index(
+    "approvals_by_time",
+    approvals.c.tenant,
+    approvals.c.create_time_ns,
+    approvals.c.run_id,
+    approvals.c.approval_id,
+)
+
+Index(
+    "approvals_by_session",
+    approvals.c.tenant,
+    approvals.c.session_id,
+    approvals.c.create_time_ns,
+    approvals.c.run_id,
+    approvals.c.approval_id,
+    sqlite_where=text(_IN_SESSION),
+    postgresql_where=text(_IN_SESSION),
+)
+
+# Standing answers of sessions.
+session_rules = Table(
+    "session_rules",
+    metadata,
+    Column("tenant", String, nullable=False),
+    Column("session_id", String, nullable=False),
+    Column("permission", String, nullable=False),
+    Column("pattern", String, nullable=False),
+    Column("action", String, nullable=False),
+    Column("create_time_ns", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "session_id", "permission", "pattern", "action", name="session_rules_pkey"),
 )
 
 idempotency_keys = Table(

@@ -25,12 +25,14 @@ from sqlalchemy.types import BigInteger, Integer, LargeBinary, String
 from turnwired.store.port import SessionFilter
 from turnwired.store.schema import (
     agents,
+    approvals,
     hook_deliveries,
     idempotency_keys,
     log_rows,
     messages,
     run_labels,
     runs,
+    session_rules,
     sessions,
 )
 from turnwired.store.statements import Rows
@@ -165,6 +167,8 @@ LIST_MESSAGES = (
 _its_runs = select(runs.c.run_id).where(_runs_of_session)
 DELETES = (
     delete(hook_deliveries).where(hook_deliveries.c.run_id.in_(_its_runs)),
+    delete(approvals).where(approvals.c.run_id.in_(_its_runs)),
+    delete(session_rules).where(session_rules.c.tenant == _tenant, session_rules.c.session_id == _session_id),
     delete(log_rows).where(log_rows.c.run_id.in_(_its_runs)),
     delete(run_labels).where(run_labels.c.run_id.in_(_its_runs)),
     delete(idempotency_keys).where(idempotency_keys.c.tenant == _tenant, idempotency_keys.c.run_id.in_(_its_runs)),

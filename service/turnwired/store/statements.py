@@ -49,6 +49,7 @@ from turnwired.store.schema import (
 _SETTLED = literal_column("'SETTLED'", String)
 _ANSWERED = literal_column("'ANSWERED'", String)
 _ONE = literal_column("1", Integer)
+_EMPTY = literal_column("''", LargeBinary)
 
 Build = Callable[[CTE], Executable]
 
@@ -123,6 +124,7 @@ def _settle(given: CTE) -> Executable:
             state=_SETTLED,
             settle_time_ns=given.c.settle_time_ns,
             summary=given.c.summary,
+            waiting=_EMPTY,
             outcome_kind=given.c.outcome_kind,
         )
         .where(runs.c.run_id == given.c.run_id)

@@ -62,6 +62,9 @@ class NullRunTelemetry:
     def event(self, iteration: int, time_ns: int, event: Event) -> None:
         """Ignored."""
 
+    def left(self) -> None:
+        """Ignored."""
+
 
 class _NullOperation:
     __slots__ = ()

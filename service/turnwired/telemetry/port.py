@@ -79,6 +79,10 @@ class RunTelemetry(Protocol):
         """Every event of the run but deltas, in order; closes spans and records metrics."""
         ...
 
+    def left(self) -> None:
+        """The process ends while the run waits: its spans end here; the next process goes on in the trace."""
+        ...
+
 
 class ClientOperation(Protocol):
     """One request to an MCP server, being made."""

@@ -53,6 +53,7 @@ from turnwired.telemetry.run_attributes import (
     tool_error,
 )
 from turnwired.telemetry.spans import Attributes, Span, clip, parent_of
+from turnwired.telemetry.waiting import WaitSpans
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +84,7 @@ class OtelRunTelemetry:
         "_tools",
         "_tools_by_name",
         "_tracer",
+        "_waits",
         "span",
     )
 
@@ -92,6 +94,7 @@ class OtelRunTelemetry:
         self._info = info
         self._agent = clip(info.agent_id)
         self._iteration: Iteration | None = None
+        self._waits: WaitSpans | None = None
         self._tools: dict[str, _ToolSpan] = {}
         self._tools_by_name: dict[str, Tool] | None = None
         self._model_calls = self._tool_calls = 0
@@ -216,6 +219,10 @@ class OtelRunTelemetry:
                     current.retry_scheduled(time_ns, event)
             case RunFinished():
                 self._run_finished(time_ns, event)
+            case ApprovalRequested() | ApprovalResolved() | RunWaiting() | RunResumed():
+                if self._waits is None:
+                    self._waits = WaitSpans(self.span)
+                self._waits.event(time_ns, event)
             case (
                 TextDelta()
                 | ReasoningDelta()
@@ -226,16 +233,26 @@ class OtelRunTelemetry:
                 | ToolCallStarted()
                 | ToolCallArgumentsFinished()
                 | ToolCallExecuting()
-                | ApprovalRequested()
-                | ApprovalResolved()
-                | RunWaiting()
-                | RunResumed()
                 | InputAppended()
                 | AttachmentUpdated()
                 | HistoryTruncated()
                 | Notice()
             ):
                 pass
+
+    def left(self) -> None:
+        """End what is open without a word on how the run ended: that comes with another span of the trace."""
+        if self.span.end_ns:
+            return
+        time_ns = time.time_ns()
+        self._end_iteration(time_ns, None)
+        for tool in self._tools.values():
+            self._end_tool(tool, time_ns, None)
+        self._tools.clear()
+        if self._waits is not None:
+            self._waits.end(time_ns)
+        self.span.attributes[names.RUN_LEFT_WAITING] = True
+        self.span.end(time_ns)
 
     def _current(self, number: int) -> Iteration | None:
         current = self._iteration
@@ -284,6 +301,8 @@ class OtelRunTelemetry:
         for tool in self._tools.values():
             self._end_tool(tool, time_ns, error)
         self._tools.clear()
+        if self._waits is not None:
+            self._waits.end(time_ns)
         attributes = self.span.attributes
         outcome = event.outcome
         attributes[names.RUN_OUTCOME] = outcome.kind.value

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from turnwired.domain.errors import FieldViolation
 from turnwired.domain.failure import Failure
 from turnwired.domain.message import Part, ToolResult
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolAnnotations, ToolCollision, ToolRef, ToolSelection
+from turnwired.domain.tool import ClientTool, Tool, ToolAnnotations, ToolCollision, ToolRef, ToolSelection
 
 ProgressReporter = Callable[[float, float | None, str], None]
 """Called with progress, total if known, and a message, in units of the tool."""
@@ -129,6 +130,10 @@ class ToolView(Protocol):
         """Run a checked call and settle its result: capped, cleaned, typed. Raises only cancellation."""
         ...
 
+    def settle(self, call_id: str, output: ToolOutput, max_result_bytes: int | None) -> ToolResult:
+        """The result of a call that the caller executed: capped, cleaned, typed like any other. Pure."""
+        ...
+
 
 class ToolRegistry(Protocol):
     """All tool sources of a deployment, composed."""
@@ -138,13 +143,18 @@ class ToolRegistry(Protocol):
         ...
 
     async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
-        """The tools that a run of this caller sees. Waits for discovery, bounded; broken sources are left out.
+        """The tools that a run of this caller sees, its own (``client_tools``) last. Waits for discovery, bounded;
+        broken sources are left out.
 
-        ``more`` are sources of this run alone, such as the caller's own tools: under their native names, behind the
-        others, whatever the selection includes; the registry neither starts nor closes them. Raises ToolError when a
-        source that the configuration calls required cannot be used, and TOOL_NAME_COLLISION when a name of ``more`` is
-        taken.
+        ``more`` are sources of this run alone, such as agents: under their native names, behind the others, whatever
+        the selection includes; the registry neither starts nor closes them. Raises ToolError when a source that the
+        configuration calls required cannot be used, and TOOL_NAME_COLLISION when a name of ``more`` or of the caller's
+        tools is taken.
         """
+        ...
+
+    def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
+        """What is wrong with the caller's own tools in themselves, with paths below the list (``[0].name``). Pure."""
         ...
 
     async def aclose(self) -> None:

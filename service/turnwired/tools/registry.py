@@ -12,11 +12,21 @@ from typing import Final
 
 import anyio
 
-from turnwired.domain.errors import ToolError
+from turnwired.domain.errors import FieldViolation, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef, ToolSelection, ToolSource
+from turnwired.domain.tool import (
+    ClientTool,
+    CollisionResolution,
+    Tool,
+    ToolCollision,
+    ToolRef,
+    ToolSelection,
+    ToolSource,
+)
+from turnwired.stray import ANY_FAULT, require_stray
+from turnwired.tools.client import client_tool_problems, client_toolsets
 from turnwired.tools.naming import pattern_of, routed_name
 from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.schema import compile_schema
@@ -91,7 +101,8 @@ class Registry:
     ) -> ToolView:
         """The tools of a run, fixed from here on. Raises ToolError as its port says."""
         view = await self._view(selection)
-        return await joined(view, more, selection) if more else view
+        beside = (*more, *client_toolsets(selection.client_tools))
+        return await joined(view, beside, selection) if beside else view
 
     async def _view(self, selection: ToolSelection) -> View:
         snapshots = await self._snapshots()
@@ -108,6 +119,10 @@ class Registry:
                 catalog.views.pop(next(iter(catalog.views)))
             view = catalog.views[key] = _select(catalog, selection)
         return view
+
+    def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
+        """What is wrong with a caller's own tools."""
+        return client_tool_problems(tools)
 
     async def aclose(self) -> None:
         """Stop all sources, side by side, within ``close_timeout`` seconds."""
@@ -134,7 +149,8 @@ class Registry:
             except ToolError as error:
                 found[index] = _Snapshot(failures=(error.failure,), usable=False)
                 return
-            except Exception as error:  # noqa: BLE001  boundary: a source that breaks its port fails alone
+            except ANY_FAULT as error:  # boundary: a source that breaks its port fails alone
+                require_stray(error)
                 _LOG.warning("tool source %s failed: %s", toolset.set_id, where_raised(error))
                 found[index] = _Snapshot(
                     failures=(_unavailable(toolset, f"its discovery raised {type(error).__name__}"),), usable=False
@@ -184,8 +200,8 @@ async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelecti
                 failures.append(entry)
                 continue
             routed = entry.tool.ref.routed_name
-            named = tool.ref.source is ToolSource.CLIENT or not selection.narrow or narrow.fullmatch(routed)
-            if not named or exclude.fullmatch(routed):
+            named = (not selection.narrow or narrow.fullmatch(routed)) and not exclude.fullmatch(routed)
+            if not named and tool.ref.source is not ToolSource.CLIENT:  # the caller's own are beside the selection
                 continue
             if routed in taken:
                 raise ToolError(_taken(toolset, routed))

@@ -16,7 +16,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
-from turnwired.tools.port import CheckedCall, ToolInvocation, Toolset, ToolView
+from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
 from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
 from turnwired.tools.schema import CompiledSchema, parse_arguments
@@ -119,6 +119,10 @@ class View:
             return settle_failure(call_id, ToolResultStatus.ERROR, _timed_out(routed_name, invocation))
         return settle_failure(call_id, _status_of(failure), failure)
 
+    def settle(self, call_id: str, output: ToolOutput, max_result_bytes: int | None) -> ToolResult:
+        """The result of a call that the caller executed."""
+        return settle_output(call_id, output, max_result_bytes)
+
     def _unknown(self, routed_name: str) -> Failure:
         known = list(self.entries)
         names = difflib.get_close_matches(routed_name, known, n=3, cutoff=0.5) or known[:_MAX_NAMES_TOLD]
@@ -154,6 +158,10 @@ class Joined:
     async def execute(self, routed_name: str, invocation: ToolInvocation, max_result_bytes: int | None) -> ToolResult:
         """As the view that has the tool."""
         return await self._of(routed_name).execute(routed_name, invocation, max_result_bytes)
+
+    def settle(self, call_id: str, output: ToolOutput, max_result_bytes: int | None) -> ToolResult:
+        """As every view does."""
+        return self.more.settle(call_id, output, max_result_bytes)
 
     def _of(self, routed_name: str) -> ToolView:
         return self.more if routed_name in self.more.entries else self.base

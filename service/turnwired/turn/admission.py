@@ -7,12 +7,13 @@ all calls, and for a model that keeps going round in circles after it was told.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from turnwired.domain.failure import Reason
 from turnwired.domain.outcome import Notice
+from turnwired.domain.policy import PermissionAction
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.loops import Loops, Repetition
 from turnwired.turn.pieces import Call
@@ -31,18 +32,26 @@ class Obstacle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a call does not run, and what the model is told."""
+    """Why a call does not run, and what the model is told.
+
+    ``question``: a person may let it run all the same, and is asked with these words. Empty: nobody is.
+    """
 
     obstacle: Obstacle
     reason: Reason
     message: str
+    question: str = ""
 
 
 class Admission:
-    """The calls of one run so far. ``judge`` each answer's calls once, and tell what they led to with ``settled``."""
+    """The calls of one run so far. ``judge`` each answer's calls once, and tell what they led to with ``settled``.
 
-    def __init__(self, bounds: Bounds, polling: Collection[str] = ()) -> None:
+    ``in_circles`` says what is done about a call of a tool, by routed name, that goes round in circles.
+    """
+
+    def __init__(self, bounds: Bounds, polling: Collection[str], in_circles: Callable[[str], PermissionAction]) -> None:
         self._bounds = bounds
+        self._in_circles = in_circles
         self._loops = Loops(bounds.repeated_call_threshold, polling)
         self._by_tool: Counter[str] = Counter()
         self._told: set[str] = set()
@@ -67,13 +76,19 @@ class Admission:
         return verdicts
 
     def _judge(self, call: Call, repetition: Repetition | None) -> Verdict | None:
-        if repetition is not None:
-            return _in_circles(call.name, repetition)
         if call.tool is None:
-            return None
+            return None if repetition is None else _in_circles(call.name, repetition)
         name = call.tool.routed_name
         limit = self._limit(name)
-        if limit is not None and self._by_tool[name] >= limit:
+        over = limit is not None and self._by_tool[name] >= limit
+        if repetition is not None:
+            action = self._in_circles(name)
+            if over or call.damaged or action is PermissionAction.DENY:
+                return _in_circles(name, repetition)
+            if action is not PermissionAction.ALLOW:
+                self._by_tool[name] += 1  # it may run yet
+                return replace(_in_circles(name, repetition), question=f"{_what(name, repetition)}. Call it again?")
+        if limit is not None and over:
             return _over_tool(name, limit)
         self._by_tool[name] += 1
         return None
@@ -121,13 +136,17 @@ def _over_tool(name: str, limit: int) -> Verdict:
     )
 
 
-def _in_circles(name: str, repetition: Repetition) -> Verdict:
+def _what(name: str, repetition: Repetition) -> str:
     if repetition.period == 1:
-        what = f"{name[:64]} was called with these arguments {repetition.times} times in a row, with the same result"
-    else:
-        what = f"the last calls went round in a cycle of {repetition.period}, {repetition.times} times, nothing changed"
+        return f"{name[:64]} was called with these arguments {repetition.times} times in a row, with the same result"
+    cycle = f"a cycle of {repetition.period}, {repetition.times} times, nothing changed"
+    return f"the last calls, of {name[:64]} and others, went round in {cycle}"
+
+
+def _in_circles(name: str, repetition: Repetition) -> Verdict:
     return Verdict(
         Obstacle.LOOP,
         Reason.TOOL_LOOP_DETECTED,
-        f"Not executed: {what}. Do something else: other arguments, another tool, or answer from what you have.",
+        f"Not executed: {_what(name, repetition)}. "
+        "Do something else: other arguments, another tool, or answer from what you have.",
     )

@@ -17,8 +17,17 @@ from turnwired.turn.pieces import Call
 
 def repaired(call: Call) -> Notice:
     """The notice of a call whose arguments were repaired before it ran."""
-    words = f"The arguments of {call.name[:64]} were repaired: {'; '.join(call.repairs)}."
+    words = f"{_repaired_words(call)}{'; '.join(call.repairs)}."
     return Notice(Reason.TOOL_ARGUMENTS_REPAIRED, words, {"call_id": call.call_id, "tool": call.name[:64]})
+
+
+def repairs_told(notice: Notice, call: Call) -> tuple[str, ...]:
+    """What ``repaired`` told, as one sentence."""
+    return (notice.message.removeprefix(_repaired_words(call)).removesuffix("."),)
+
+
+def _repaired_words(call: Call) -> str:
+    return f"The arguments of {call.name[:64]} were repaired: "
 
 
 def with_repairs(result: ToolResult, call: Call, part_id: str) -> ToolResult:
@@ -32,6 +41,7 @@ class LateResults:
 
     def __init__(self) -> None:
         self._begun: set[str] = set()
+        self._told: set[str] = set()
 
     def began(self, call_ids: Iterable[str]) -> None:
         """These calls run."""
@@ -39,9 +49,9 @@ class LateResults:
 
     def take(self, call_id: str, out: Out) -> bool:
         """Tell of a late end. False when the call never ran, or this was told before."""
-        if call_id not in self._begun:
+        if call_id not in self._begun or call_id in self._told:
             return False
-        self._begun.discard(call_id)
+        self._told.add(call_id)
         words = "A call that had been given up ended after all. Its result was dropped; it may have taken effect."
         out.emit(Notice(Reason.TOOL_RESULT_LATE, words, {"call_id": call_id}))
         return True
@@ -53,7 +63,7 @@ def unread(result: ToolResult) -> bool:
     A tool that ran out of its time, was interrupted or lost may have taken effect: that has to be known later on.
     """
     if result.status is ToolResultStatus.ERROR:
-        return result.failure is None or result.failure.reason is not Reason.TOOL_TIMEOUT
+        return result.failure is None or result.failure.reason not in {Reason.TOOL_TIMEOUT, Reason.WAIT_EXPIRED}
     return result.status in {ToolResultStatus.NOT_EXECUTED, ToolResultStatus.DENIED}
 
 

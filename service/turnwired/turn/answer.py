@@ -137,8 +137,9 @@ class Answer:
                     self._grow(Kind.REFUSAL, item.index, item.text)
                 case ToolCallOpened():
                     self._open_call(item)
-                case UsageReported():
-                    self.usage = item.usage  # cumulative: the last one wins as a whole
+                case UsageReported(usage):
+                    if usage.input_tokens is not None or usage.output_tokens is not None:
+                        self.usage = usage  # cumulative: the last one wins as a whole; one without counts is none
                 case _:
                     self._take_rare(item)
         self._flush()

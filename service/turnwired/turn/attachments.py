@@ -15,7 +15,7 @@ from turnwired.domain.event import AttachmentUpdated, InputAppended
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message, Part, Role, Text
 from turnwired.turn.effects import AwaitAttachments
-from turnwired.turn.facts import AttachmentArrived, AttachmentsOverdue
+from turnwired.turn.facts import AttachmentArrived, AttachmentsOverdue, InputGiven
 from turnwired.turn.history import Transcript
 from turnwired.turn.ids import Ids
 from turnwired.turn.out import Out
@@ -44,9 +44,15 @@ class Attachments:
             out.do(AwaitAttachments(limit))
         return bool(self.pending)
 
-    def take(self, fact: AttachmentArrived | AttachmentsOverdue, transcript: Transcript, out: Out) -> bool:
-        """A file is there, or those that are not will not be waited for. False: it was there already."""
+    def take(self, fact: InputGiven | AttachmentArrived | AttachmentsOverdue, transcript: Transcript, out: Out) -> bool:
+        """A file is there, or those that are not will not be waited for. False: it was there already.
+
+        Words that come without a file wait for the same iteration.
+        """
         match fact:
+            case InputGiven(messages):
+                out.emit(InputAppended(messages))
+                transcript.hold(messages)
             case AttachmentArrived(attachment, message):
                 known = self.known.get(attachment.attachment_id)
                 if known is not None and known.state is AttachmentState.READY:

@@ -78,6 +78,11 @@ class Completion:
             self._tools_offered = bounds.completion_tools and not at_bound
         return plan
 
+    def resume(self) -> None:
+        """Stand in a pass whose tools run: it followed an end without text, since none are offered at a bound."""
+        words = "The model ended its turn after tools without text."
+        self.end = Ending(OutcomeKind.TOOL_ONLY, Failure(FailurePhase.MODEL, Reason.ANSWER_MISSING, words))
+
     @property
     def instruction(self) -> str:
         """What the model is told where the policy has no words of its own, also when a hook has failed."""

@@ -14,6 +14,7 @@ from turnwired.domain.outcome import LimitTrip, Notice, Outcome, OutcomeKind
 from turnwired.domain.usage import Usage
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.answer import Answer
+from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed
 
 COMPLETE = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.PAUSE})
 """Finish reasons after which the whole answer can be trusted, its calls included. The word itself steers nothing."""
@@ -233,7 +234,18 @@ def _tool_phase(cause: Failure) -> FailurePhase:
     return cause.phase if cause.phase in stages else FailurePhase.TOOL
 
 
-def deadline(policy_path: str, limit: float, observed: float) -> Ending:
+def of_stop(fact: CancelRequested | DeadlineReached | DriverFailed) -> Ending:
+    """The end of a run that somebody or something stops."""
+    match fact:
+        case CancelRequested(failure):
+            return Ending(OutcomeKind.ABORTED, failure)
+        case DeadlineReached(policy_path, limit, observed):
+            return _deadline(policy_path, limit, limit if observed is None else observed)
+        case DriverFailed(failure):
+            return Ending(OutcomeKind.ERRORED, failure)
+
+
+def _deadline(policy_path: str, limit: float, observed: float) -> Ending:
     """A time limit of the whole run is over. Both in seconds."""
     seconds = _seconds(limit)
     failure = Failure(
@@ -242,6 +254,18 @@ def deadline(policy_path: str, limit: float, observed: float) -> Ending:
         f"The run took longer than {seconds} s ({policy_path}). What was done is kept; raise the limit.",
     )
     return Ending(OutcomeKind.BUDGET_EXCEEDED, failure, LimitTrip(policy_path, seconds, _seconds(observed)))
+
+
+def wait_expired(limit: float) -> Ending:
+    """The caller let a question or a call wait for ``limit`` seconds, and the policy says that this ends the run."""
+    seconds = _seconds(limit)
+    failure = Failure(
+        FailurePhase.TOOL,
+        Reason.WAIT_EXPIRED,
+        f"Nobody answered within {seconds} s (timeout.wait), and approval.wait_expiry is ABORT. What was done is kept; "
+        "answer sooner, raise the limit, or let the run go on without an answer.",
+    )
+    return Ending(OutcomeKind.ABORTED, failure, LimitTrip("timeout.wait", seconds, seconds))
 
 
 def _seconds(value: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from turnwired.domain.approval import ApprovalDecision
+from turnwired.domain.approval import ApprovalDecision, PermissionRequest
 from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import HistoryTruncated
 from turnwired.domain.failure import Failure
@@ -125,6 +125,8 @@ class ToolResolved:
     """What was changed in the arguments before they matched the schema, one sentence each, without values."""
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
     """What the tool says of itself; where no rule matches, it decides who is asked."""
+    asks_for: PermissionRequest | None = None
+    """What the call asks for in the tool's own words; None: to call the tool, by its routed name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,9 @@ class DriverFailed:
 
     failure: Failure
 
+
+ToolFact = ToolResolved | ToolProgress | ToolFinished | ApprovalAnswered | CallerResult | WaitExpired
+"""Facts about calls of the answer that was given last."""
 
 Fact = (
     Begin

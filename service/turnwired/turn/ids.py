@@ -15,6 +15,7 @@ class Ids:
         self._calls = 0
         self._parts = 0
         self._messages = 0
+        self._approvals = 0
 
     def call(self) -> str:
         """The id of the next tool call: ``call_{tail}_{n}``."""
@@ -25,6 +26,15 @@ class Ids:
         """The id of the next part: ``part_{n}``."""
         self._parts += 1
         return f"{self._part_prefix}{self._parts}"
+
+    def approval(self) -> str:
+        """The id of the next question: ``appr_{tail}_{n}``."""
+        self._approvals += 1
+        return f"appr_{self._tail}_{self._approvals}"
+
+    def goes_on_after(self, calls: int, approvals: int) -> None:
+        """So many calls and approvals have their ids already."""
+        self._calls, self._approvals = calls, approvals
 
     def message(self) -> str:
         """The id of the next message: ``msg_{tail}_{n}``."""

@@ -12,12 +12,20 @@ def spent_usage(reported: Usage | None, input_tokens: int | None, written: int, 
     """What an attempt used, as far as it is known. ``written`` are the bytes of its output.
 
     Without a report it is estimated, if the size of the input is known. What was reported before an answer was ``cut``
-    can lack some of the output, and is then no exact number either.
+    can lack some of the output, and is then no exact number either. A count that a report lacks is estimated.
     """
     if reported is None:
         if input_tokens is None:
             return None
         return Usage(input_tokens, estimated_tokens(written), source=UsageSource.ESTIMATED)
+    if reported.input_tokens is None or reported.output_tokens is None:
+        lacks_input, output = reported.input_tokens is None, reported.output_tokens
+        reported = replace(
+            reported,
+            input_tokens=input_tokens if lacks_input else reported.input_tokens,
+            output_tokens=estimated_tokens(written) if output is None else output,
+            source=UsageSource.MIXED,
+        )
     if not cut or not written:
         return reported
     output = max(reported.output_tokens or 0, estimated_tokens(written))
@@ -44,6 +52,12 @@ class Ledger:
             cost = replace(cost, complete=False)
         self._costs.append(cost)
         return cost
+
+    def charged(self, usage: Usage, cost: Cost | None, *, spent: bool) -> None:
+        """Count an attempt that was charged before this ledger began."""
+        self._usages.append(usage)
+        if spent:
+            self._costs.append(cost)
 
     def usage(self) -> Usage:
         """The sum of all attempts."""

@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from turnwired.domain.approval import Approval
 from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import (
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
     RunFinished,
+    RunWaiting,
 )
 from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
-from turnwired.domain.message import Part
+from turnwired.domain.message import Part, ToolCall
 from turnwired.domain.model import CheckedOutput, IterationKind
 from turnwired.domain.outcome import LimitTrip, Notice, Outcome, OutcomeKind
-from turnwired.domain.policy import ToolErrorMode
+from turnwired.domain.policy import ToolErrorMode, ToolExecutionMode, WaitExpiryMode
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Usage
 from turnwired.turn import budget, completion, ending, retry, structured
@@ -35,12 +37,10 @@ from turnwired.turn.completion import Completion
 from turnwired.turn.effects import Abandon, AskHook, CallModel, Emitted, Settle, Step, Wait
 from turnwired.turn.ending import Ending, OutputCap
 from turnwired.turn.facts import (
-    ApprovalAnswered,
     AttachmentArrived,
     AttachmentsOverdue,
     Begin,
     BudgetReached,
-    CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
@@ -54,9 +54,8 @@ from turnwired.turn.facts import (
     ModelProduced,
     PreparationFailed,
     RetryDue,
-    ToolFinished,
+    ToolFact,
     ToolProgress,
-    ToolResolved,
     ToolResultLate,
     WaitExpired,
 )
@@ -66,7 +65,9 @@ from turnwired.turn.ledger import Ledger, spent_usage
 from turnwired.turn.out import NOTHING, Out
 from turnwired.turn.pieces import Call
 from turnwired.turn.setup import OutputCheck, TurnSetup
+from turnwired.turn.standing import Standing
 from turnwired.turn.state import ACCEPTED, TurnState
+from turnwired.turn.waiting import Waiting, calls_with_caller
 
 
 class TurnMachine:
@@ -91,7 +92,8 @@ class TurnMachine:
         self._ledger = Ledger(setup.price)
         self._calls_settled = 0
         self._calls_completed = 0
-        self._admission = Admission(setup.bounds, setup.polling_tools)
+        self._waiting = Waiting(setup.run_id, setup.permissions, self._ids)
+        self._admission = Admission(setup.bounds, setup.polling_tools, self._waiting.loop_action)
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
         self._limit_reported = self._renewed = self._shortened = False
         self._late = LateResults()
@@ -105,6 +107,39 @@ class TurnMachine:
     def executing(self) -> tuple[str, ...]:
         """Ids of the tool calls that run now."""
         return self._batch.executing if self._batch is not None else ()
+
+    @property
+    def pending_approvals(self) -> Mapping[str, Approval]:
+        """Questions without an answer, by id. Their times are the driver's to put in."""
+        return self._waiting.approvals
+
+    @property
+    def pending_calls(self) -> Mapping[str, ToolCall]:
+        """Calls that the caller executes now, by id."""
+        return calls_with_caller(self._batch)
+
+    @property
+    def waiting(self) -> RunWaiting | None:
+        """What the run waits for when nothing of it can go on without the caller; None: it goes on."""
+        return self._waiting.now(self._batch)
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether there will be another iteration that can read what the caller adds now."""
+        stuck = self._batch is not None and self._batch.over_bound
+        lasts = InputGiven in ACCEPTED[self.state] and self._kind is IterationKind.STEP
+        return lasts and not stuck and self.iteration < self.setup.bounds.max_steps
+
+    def stand_at(self, standing: Standing) -> None:
+        """Stand where this run stood before, in place of Begin (``turnwired.turn.resume``)."""
+        self.state, self.iteration, self.attempt = TurnState.RUNNING_TOOLS, standing.iteration, 1
+        self._kind, self._ids, self._batch = standing.kind, standing.ids, standing.batch
+        self._transcript, self._waiting = standing.transcript, standing.waiting
+        self._ledger, self._admission, self._completion = standing.ledger, standing.admission, standing.completion
+        self._attachments = standing.attachments
+        self._calls_settled, self._calls_completed = standing.calls_settled, standing.calls_completed
+        self._limit_reported, self._usage_missed = standing.limit_reported, standing.usage_missed
+        self._answer = self._new_answer()
 
     def feed(self, fact: Fact) -> Step:
         """Take one fact and say what follows from it: events first, in order, then effects, in order.
@@ -122,6 +157,8 @@ class TurnMachine:
         return out.step()
 
     def _dispatch(self, fact: Fact, out: Out) -> bool:
+        if isinstance(fact, ToolFact):
+            return self._tool_fact(fact, out)
         match fact:
             case Begin():
                 self._begin(out)
@@ -131,21 +168,15 @@ class TurnMachine:
                 return self._is_current(fact.iteration, fact.attempt) and self._model_fact(fact, out)
             case RetryDue(iteration, attempt):
                 return self._retry_due(iteration, attempt, out)
-            case ToolResolved() | ToolProgress() | ToolFinished():
-                return self._tool_fact(fact, out)
-            case AttachmentArrived() | AttachmentsOverdue():
-                return self._attachment_fact(fact, out)
+            case InputGiven() | AttachmentArrived() | AttachmentsOverdue():
+                return self._more_given(fact, out)
             case CompletionDecided():
                 return fact.iteration == self.iteration and self._completion_decided(fact, out)
             case ToolResultLate(call_id):
                 return self._late.take(call_id, out)
-            case DeadlineReached(policy_path, limit, observed):
-                over = ending.deadline(policy_path, limit, limit if observed is None else observed)
-                self._stop(out, over, FinishReason.ABORTED)
-            case CancelRequested(failure) | DriverFailed(failure):
-                kind = OutcomeKind.ABORTED if type(fact) is CancelRequested else OutcomeKind.ERRORED
-                self._stop(out, Ending(kind, failure), FinishReason.ABORTED)
-            case ApprovalAnswered() | CallerResult() | WaitExpired() | InputGiven() | ModelProduced():
+            case CancelRequested() | DeadlineReached() | DriverFailed():
+                self._stop(out, ending.of_stop(fact), FinishReason.ABORTED)
+            case ModelProduced():
                 return False
         return True
 
@@ -164,18 +195,11 @@ class TurnMachine:
             self._next_iteration(out)
 
     @property
-    def takes_input(self) -> bool:
-        """Whether there will be another iteration that can read what the caller adds now."""
-        stuck = self._batch is not None and self._batch.over_bound
-        lasts = AttachmentArrived in ACCEPTED[self.state] and self._kind is IterationKind.STEP
-        return lasts and not stuck and self.iteration < self.setup.bounds.max_steps
-
-    @property
     def attachments(self) -> Mapping[str, Attachment]:
         """The attachments of the run, by id, as they stand."""
         return self._attachments.known
 
-    def _attachment_fact(self, fact: AttachmentArrived | AttachmentsOverdue, out: Out) -> bool:
+    def _more_given(self, fact: InputGiven | AttachmentArrived | AttachmentsOverdue, out: Out) -> bool:
         if not self.takes_input or not self._attachments.take(fact, self._transcript, out):
             return False
         if self.state is TurnState.AWAITING_ATTACHMENTS and not self._attachments.pending:
@@ -264,14 +288,8 @@ class TurnMachine:
                 if why_not is None:
                     return
                 cut = cut.explained(why_not)
-        self._close_iteration(
-            out,
-            reason,
-            failure=cut.failure if cut is not None and reason in ending.UNFINISHED else None,
-            provider_reason=provider_reason,
-            duration_ns=fact.duration_ns,
-            time_to_first_token_ns=fact.time_to_first_token_ns,
-        )
+        failure = cut.failure if cut is not None and reason in ending.UNFINISHED else None
+        self._close_iteration(out, reason, fact, failure=failure, provider_reason=provider_reason)
         if cut is not None:
             self._after_cut_answer(out, cut, reason)
         elif answer.calls and not self._offers_tools:
@@ -332,26 +350,14 @@ class TurnMachine:
         reason = self._try_again(out, failure, fact)
         if reason is not None:
             failure = replace(failure, message=f"{failure.message} {reason}".rstrip())
-            self._close_iteration(
-                out,
-                FinishReason.ERROR,
-                failure=failure,
-                duration_ns=fact.duration_ns,
-                time_to_first_token_ns=fact.time_to_first_token_ns,
-            )
+            self._close_iteration(out, FinishReason.ERROR, fact, failure=failure)
             self._after_cut_answer(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
 
     def _budget_reached(self, fact: BudgetReached, out: Out) -> None:
         end = self._located(budget.reached(fact.trip))
         # A call that was not made cost nothing, which is what ERROR says of an attempt without output.
         reason = FinishReason.ERROR if self._input_tokens is None else FinishReason.ABORTED
-        self._close_iteration(
-            out,
-            reason,
-            failure=end.failure,
-            duration_ns=fact.duration_ns,
-            time_to_first_token_ns=fact.time_to_first_token_ns,
-        )
+        self._close_iteration(out, reason, fact, failure=end.failure)
         self._after_cut_answer(out, end, reason)
 
     def _try_again(self, out: Out, failure: Failure | None, fact: ModelEnded | ModelFailed) -> str | None:
@@ -386,13 +392,13 @@ class TurnMachine:
         self,
         out: Out,
         reason: FinishReason,
+        timed: ModelEnded | ModelFailed | BudgetReached | None = None,
         *,
         failure: Failure | None = None,
         provider_reason: str = "",
-        duration_ns: int = 0,
-        time_to_first_token_ns: int | None = None,
     ) -> None:
         """Emit what ends the answer and the iteration, and keep the assistant's turn."""
+        took, first_ns = (0, None) if timed is None else (timed.duration_ns, timed.time_to_first_token_ns)
         answer, usage = self._answer, self._answer.usage
         unfinished = reason in ending.UNFINISHED
         out.emit_all(answer.finish(complete=reason in ending.COMPLETE))
@@ -401,12 +407,8 @@ class TurnMachine:
         spent = answer.produced or under_way
         if spent:
             usage = self._usage_of(out, answer, cut=unfinished)
-        cost = self._ledger.charge(usage, duration_ns, spent=spent)
-        out.emit(
-            IterationFinished(
-                reason, provider_reason, usage or Usage(), cost, duration_ns, time_to_first_token_ns, failure
-            )
-        )
+        cost = self._ledger.charge(usage, took, spent=spent)
+        out.emit(IterationFinished(reason, provider_reason, usage or Usage(), cost, took, first_ns, failure))
         parts = [
             entry if isinstance(entry, Part) else call_part(entry.call_id, entry.tool, entry.name, entry.arguments)
             for entry in answer.contents()
@@ -442,7 +444,9 @@ class TurnMachine:
         calls = self._answer.calls
         verdicts = self._admission.judge(calls)
         self._calls_settled += len(calls)
-        self._batch = ToolBatch(calls, self._ids, self.setup.bounds.max_parallel_calls)
+        bounds = self.setup.bounds
+        returns = bounds.execution_mode is ToolExecutionMode.RETURN
+        self._batch = ToolBatch(calls, self._ids, bounds.max_parallel_calls, returns=returns)
         self.state = TurnState.RUNNING_TOOLS
         out.emit_all(self._admission.notices(calls, verdicts))
         self._batch.admit(out, self.setup.tools, verdicts)
@@ -450,20 +454,15 @@ class TurnMachine:
             self._batch.resolve(out)
             self._advance_tools(out, self._batch)
 
-    def _tool_fact(self, fact: ToolResolved | ToolProgress | ToolFinished, out: Out) -> bool:
+    def _tool_fact(self, fact: ToolFact, out: Out) -> bool:
         batch = self._batch
-        if batch is None:
+        if batch is None or not self._waiting.take(fact, batch, out):
             return False
-        match fact:
-            case ToolProgress():
-                return batch.progressed(fact, out)
-            case ToolResolved():
-                taken = batch.resolved(fact, out)
-            case ToolFinished():
-                taken = batch.finished(fact, out)
-        if taken and not self._abort_on_failure(out, batch):
+        if type(fact) is WaitExpired and self.setup.bounds.wait_expiry is WaitExpiryMode.ABORT:
+            self._stop(out, ending.wait_expired(fact.limit), FinishReason.ABORTED)
+        elif type(fact) is not ToolProgress and not self._abort_on_failure(out, batch):
             self._advance_tools(out, batch)
-        return taken
+        return True
 
     def _abort_on_failure(self, out: Out, batch: ToolBatch) -> bool:
         culprit = batch.culprit
@@ -474,9 +473,11 @@ class TurnMachine:
         return True
 
     def _advance_tools(self, out: Out, batch: ToolBatch) -> None:
+        self._waiting.resume(batch, out)
         batch.start(out)
         self._late.began(batch.executing)
         if not batch.done:
+            self._waiting.wait(batch, out)
             return
         self._transcript.add_results(batch.results())
         self._calls_completed += batch.completed
@@ -568,6 +569,7 @@ class TurnMachine:
         end = self._located(end)
         if end.failure is not None and end.failure.reason is Reason.CONTEXT_OVERFLOW:
             out.emit(ending.CONTEXT_FULL)
+        self._waiting.withdraw()
         self._transcript.end()
         message = self._transcript.shown()
         self.outcome = end.outcome(has_output=message is not None)

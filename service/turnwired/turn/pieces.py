@@ -15,12 +15,17 @@ from turnwired.domain.tool import ToolRef
 
 
 class CallState(Enum):
-    """Where a tool call stands. It only ever moves down this list, and SETTLED is entered once."""
+    """Where a tool call stands. It only ever moves down this list, and SETTLED is entered once.
+
+    ASKED: a person is asked about it. WITH_CALLER: the caller executes it, in place of EXECUTING.
+    """
 
     STREAMED = auto()
     RESOLVING = auto()
+    ASKED = auto()
     READY = auto()
     EXECUTING = auto()
+    WITH_CALLER = auto()
     SETTLED = auto()
 
 
@@ -50,7 +55,7 @@ class Call:
         "waiting",
     )
 
-    def __init__(self, provider_call_id: str) -> None:
+    def __init__(self, provider_call_id: str = "") -> None:
         self.call_id = ""
         self.provider_call_id = provider_call_id
         self.name = ""

@@ -113,14 +113,14 @@ def closing_step(
 
     A run that died before its first event was stored gets a RunStarted that names no model and no policy.
     """
-    replay = _Replay()
+    replay = Replay()
     for logged in events:
         replay.add(logged)
     started = RunStarted(run_id, agent_id, 0, ModelSelection("", ""), EffectivePolicy(Policy(), ()), (), session_id)
     return replay.close(started, failure)
 
 
-class _Replay:
+class Replay:
     """The state of a run as its log tells it."""
 
     def __init__(self) -> None:
@@ -139,6 +139,7 @@ class _Replay:
         return held
 
     def add(self, logged: LoggedEvent) -> None:
+        """Take the next event."""
         event = logged.event
         self._started = True
         match event:
@@ -214,6 +215,7 @@ class _Replay:
             entry.fragments.append(delta.text)
 
     def close(self, started: RunStarted, failure: Failure) -> Closing:
+        """What closes the log after these events."""
         run_id = started.run_id
         ids = Ids(run_id, part_prefix="part_r")  # the run's own part ids are taken
         last = self._iterations[-1].number if self._iterations else 0
@@ -222,7 +224,8 @@ class _Replay:
         if not self._settled:
             self._close_iteration(closing, failure)
             self._close_calls(closing, ids, last)
-        transcript = self._transcript(run_id, ids)
+        transcript = self.transcript(run_id, ids)
+        transcript.end()
         emitted = [Emitted(last, event) for event in closing]
         if not self._started:
             emitted.append(Emitted(0, started))
@@ -255,8 +258,10 @@ class _Replay:
             call.result = settled_result(call_id, ids.part(), status, reason, message, iteration)
             closing.append(ToolCallFinished(call.result))
 
-    def _transcript(self, run_id: str, ids: Ids) -> Transcript:
+    def transcript(self, run_id: str, ids: Ids, *, tools_run: bool = False) -> Transcript:
+        """What the run has added to its conversation. ``tools_run``: the last calls have not all settled."""
         transcript = Transcript(run_id, ids)
+        last = self._iterations[-1] if self._iterations else None
         for iteration in self._iterations:
             cut = iteration.finish_reason in UNFINISHED
             parts: list[Part] = []
@@ -272,7 +277,8 @@ class _Replay:
                 iteration.held.put(transcript, ids, run_id)
             transcript.begin_turn()
             transcript.add_turn(parts, cut=cut, paused=iteration.finish_reason is FinishReason.PAUSE)
-            transcript.add_results(results)
+            if not (tools_run and iteration is last):
+                transcript.add_results(results)
             if iteration.correction:
                 if iteration.held_before_correction is not None:
                     iteration.held_before_correction.put(transcript, ids, run_id)
@@ -280,7 +286,6 @@ class _Replay:
         if self._unread:
             transcript.leave_out_unread()
         self._held.put(transcript, ids, run_id)
-        transcript.end()
         return transcript
 
     def _finished(self, failure: Failure, message: Message | None) -> RunFinished:

@@ -13,6 +13,7 @@ from turnwired.domain.policy import EffectivePolicy
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.usage import Cost, Usage
 from turnwired.policy.bounds import Bounds
+from turnwired.policy.permissions import Permissions
 
 OutputCheck = Callable[[str], CheckedOutput]
 """Holds the JSON text of an answer against the schema asked for. Pure."""
@@ -32,7 +33,7 @@ class TurnSetup:
     nanoseconds of one call to its cost, None when there is no price.
     ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted. ``check_output``: the final
     answer must be structured; None: it is free text. ``polling_tools``: routed names of tools that may be called again
-    and again.
+    and again. ``permissions``: which calls run, which a person is asked about, which are denied.
     """
 
     run_id: str
@@ -51,6 +52,7 @@ class TurnSetup:
     price: Callable[[Usage, int], Cost | None] = unpriced
     check_output: OutputCheck | None = None
     polling_tools: frozenset[str] = frozenset()
+    permissions: Permissions = field(default_factory=Permissions)
     attachments: tuple[Attachment, ...] = ()
 
     def started(self) -> RunStarted:

@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from turnwired.turn.facts import (
+    ApprovalAnswered,
     AttachmentArrived,
     AttachmentsOverdue,
     Begin,
     BudgetReached,
+    CallerResult,
     CancelRequested,
     CompletionDecided,
     DeadlineReached,
     DriverFailed,
     HistoryCut,
+    InputGiven,
     ModelCalled,
     ModelEnded,
     ModelFailed,
@@ -25,6 +28,7 @@ from turnwired.turn.facts import (
     ToolProgress,
     ToolResolved,
     ToolResultLate,
+    WaitExpired,
 )
 
 
@@ -33,7 +37,8 @@ class TurnState(Enum):
 
     READY -> CALLING_MODEL, by way of AWAITING_ATTACHMENTS where some are not there yet; CALLING_MODEL <->
     WAITING_TO_RETRY; CALLING_MODEL <-> RUNNING_TOOLS; both of them -> ASKING_HOOK, once, and back to CALLING_MODEL;
-    any -> SETTLED, which is left never.
+    any -> SETTLED, which is left never. A run that waits for its caller is RUNNING_TOOLS: what the caller says comes
+    between results of other calls. ``TurnMachine.waiting`` tells whether nothing else goes on.
     """
 
     READY = auto()
@@ -47,13 +52,16 @@ class TurnState(Enum):
 
 _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
 _MODEL = frozenset({HistoryCut, ModelCalled, ModelProduced, ModelEnded, ModelFailed, BudgetReached})
+_TOOLS = frozenset({ToolResolved, ToolProgress, ToolFinished})
+_CALLER = frozenset({ApprovalAnswered, CallerResult, WaitExpired})
+_MORE = frozenset({AttachmentArrived, InputGiven})
 
 ACCEPTED: Mapping[TurnState, frozenset[type]] = {
     TurnState.READY: _STOPS | {Begin, PreparationFailed},
-    TurnState.AWAITING_ATTACHMENTS: _STOPS | {AttachmentArrived, AttachmentsOverdue},
-    TurnState.CALLING_MODEL: _STOPS | _MODEL | {ToolResultLate, AttachmentArrived},
-    TurnState.WAITING_TO_RETRY: _STOPS | {RetryDue, ToolResultLate, AttachmentArrived},
-    TurnState.RUNNING_TOOLS: _STOPS | {ToolResolved, ToolProgress, ToolFinished, ToolResultLate, AttachmentArrived},
+    TurnState.AWAITING_ATTACHMENTS: _STOPS | _MORE | {AttachmentsOverdue},
+    TurnState.CALLING_MODEL: _STOPS | _MODEL | _MORE | {ToolResultLate},
+    TurnState.WAITING_TO_RETRY: _STOPS | _MORE | {RetryDue, ToolResultLate},
+    TurnState.RUNNING_TOOLS: _STOPS | _TOOLS | _CALLER | _MORE | {ToolResultLate},
     TurnState.ASKING_HOOK: _STOPS | {CompletionDecided, ToolResultLate},
     TurnState.SETTLED: frozenset(),
 }

@@ -27,6 +27,7 @@ def run_values(new: NewRun) -> tuple[Value, ...]:
         json.dumps(dict(new.labels)) if new.labels else "{}",
         new.spec,
         b"",
+        b"",
         None,
     )
 
@@ -64,6 +65,7 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         labels,
         spec,
         summary,
+        waiting,
         outcome,
         last_row_no,
         last_sequence,
@@ -83,6 +85,7 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         labels={} if labels == "{}" else json.loads(labels),
         spec=spec,
         summary=summary,
+        waiting=waiting if isinstance(waiting, bytes) else b"",  # the default of an added column is text
         outcome=None if outcome is None else OutcomeKind(outcome),
     )
 

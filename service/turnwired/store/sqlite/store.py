@@ -12,6 +12,8 @@ from anyio import to_thread
 from turnwired.domain.errors import StoreUnavailable
 from turnwired.store.migrate import migrate
 from turnwired.store.port import (
+    ApprovalFilter,
+    Changes,
     LogRow,
     NewRun,
     RunCreated,
@@ -20,12 +22,14 @@ from turnwired.store.port import (
     Settlement,
     SpendingScope,
     StoredAgent,
+    StoredApproval,
     StoredMessage,
+    StoredRule,
     StoredRun,
     StoredSession,
 )
 from turnwired.store.rules import check_row
-from turnwired.store.sqlite import reader, sessions
+from turnwired.store.sqlite import reader, sessions, waiting
 from turnwired.store.sqlite.connection import ProcessLock, connect, prepare_file, unusable
 from turnwired.store.sqlite.reader import Read, Reader
 from turnwired.store.sqlite.sql import MAX_ROWS
@@ -56,6 +60,7 @@ class SqliteStore:
         self._lock = ProcessLock(path)
         self._writing: Worker[Work] | None = None
         self._reading: Worker[Read] | None = None
+        self._has_rules = False  # no other process writes any: most deployments never ask the database for them
         self._write_connection: sqlite3.Connection | None = None  # of the writing thread; tests fill and break it
 
     async def start(self) -> None:
@@ -79,6 +84,7 @@ class SqliteStore:
             opened.append(connect(self._path, write=True))
             opened.extend(connect(self._path, write=False) for _ in range(READERS))
             self._write_connection, *reads = opened
+            self._has_rules = waiting.any_rules(reads[0])
             return Writer(opened[0], self._path), [Reader(read, self._path) for read in reads]
         except BaseException as error:
             for connection in opened:
@@ -93,13 +99,16 @@ class SqliteStore:
         size = len(new.spec) + sum(len(message.body) for message in new.input)
         return cast(RunCreated, await self._writer.do(Create(new), size))
 
-    async def append(self, row: LogRow, settlement: Settlement | None = None) -> None:
+    async def append(self, row: LogRow, settlement: Settlement | None = None, changes: Changes | None = None) -> None:
         """See the port."""
         check_row(row)
         size = len(row.body) + len(row.facts)
         if settlement is not None:
             size += len(settlement.summary) + sum(len(message.body) for message in settlement.messages)
-        await self._writer.do(Append(row, settlement), size)
+        if changes is not None:
+            size += len(changes.waiting) + sum(len(approval.body) for approval in changes.approvals)
+            self._has_rules = self._has_rules or bool(changes.rules)
+        await self._writer.do(Append(row, settlement, changes), size)
 
     async def read_rows(self, run_id: str, after_sequence: int, max_bytes: int) -> Sequence[LogRow]:
         """See the port."""
@@ -146,6 +155,24 @@ class SqliteStore:
         """See the port."""
         read = sessions.list_messages(tenant, session_id, page_size, page_token)
         return cast("tuple[Sequence[StoredMessage], str]", await self._reader.do(read, 0))
+
+    async def get_approval(self, tenant: str, run_id: str, approval_id: str) -> StoredApproval | None:
+        """See the port."""
+        read = waiting.get_approval(tenant, run_id, approval_id)
+        return cast("StoredApproval | None", await self._reader.do(read, 0))
+
+    async def list_approvals(
+        self, query: ApprovalFilter, page_size: int, page_token: str
+    ) -> tuple[Sequence[StoredApproval], str]:
+        """See the port."""
+        read = waiting.list_approvals(query, page_size, page_token)
+        return cast("tuple[Sequence[StoredApproval], str]", await self._reader.do(read, 0))
+
+    async def session_rules(self, tenant: str, session_id: str) -> Sequence[StoredRule]:
+        """See the port."""
+        if not self._has_rules:
+            return []
+        return cast(Sequence[StoredRule], await self._reader.do(waiting.session_rules(tenant, session_id), 0))
 
     async def delete_session(self, tenant: str, session_id: str) -> None:
         """See the port."""

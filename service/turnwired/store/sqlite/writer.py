@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnwired.domain.errors import RequestError, StoreError, StoreUnavailable
-from turnwired.store.port import LogRow, NewRun, RunCreated, Settlement, StoredAgent, StoredRun
+from turnwired.store.port import Changes, LogRow, NewRun, RunCreated, Settlement, StoredAgent, StoredRun
 from turnwired.store.rules import LogState, explain, request_id_reused, session_busy, sums_of
-from turnwired.store.sqlite import sessions, sql
+from turnwired.store.sqlite import sessions, sql, waiting
 from turnwired.store.sqlite.connection import concerns_one, unavailable
 from turnwired.store.sqlite.records import (
     log_values,
@@ -32,10 +32,16 @@ _PING_BYTES = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append a row, and settle its run with it."""
+    """Append a row, settle its run with it, and make what else it changes."""
 
     row: LogRow
     settlement: Settlement | None
+    changes: Changes | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a row and nothing else."""
+        return self.settlement is None and self.changes is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +182,13 @@ class Writer:
                 return unavailable(self._path, error)
 
     def _transaction(self, change: _Change) -> None:
-        if not change.creates and all(append.settlement is None for _, append in change.appends):
+        if not change.creates and all(append.plain for _, append in change.appends):
             self._append(change)  # one statement is a transaction by itself
             return
         with _Transaction(self._connection):
             self._append(change)
+            changed = [(append.row.run_id, append.changes) for _, append in change.appends]
+            waiting.apply(self._connection, [(run_id, made) for run_id, made in changed if made is not None])
             self._settle(change)
             outcomes = _create(self._connection, [create.new for _, create in change.creates])
         for (job, _), outcome in zip(change.creates, outcomes, strict=True):

@@ -1,0 +1,233 @@
+"""The side of one run that faces its caller: questions and handed-out calls, when they expire, what the store keeps.
+
+It watches the events of the run go by and stamps those that carry times. What the run asks and when it waits is the
+turn machine's to say; what answers mean too. It starts no task: what is due is fed through the function it was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from turnwired.codec.approval import encode_approval, encode_waiting
+from turnwired.domain.approval import Approval, ApprovalState
+from turnwired.domain.event import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    InputAppended,
+    LoggedEvent,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    RunWaiting,
+    ToolCallExecuting,
+    ToolCallFinished,
+)
+from turnwired.domain.message import Message
+from turnwired.domain.policy import PermissionRule
+from turnwired.domain.run import Run, RunState
+from turnwired.engine.log import now_ns
+from turnwired.store.port import Changes, StoredApproval, StoredRule
+from turnwired.turn.facts import WaitExpired
+from turnwired.turn.trace import resolved
+
+FACING_CALLER = (
+    ApprovalRequested,
+    ApprovalResolved,
+    RunWaiting,
+    RunResumed,
+    InputAppended,
+    ToolCallFinished,
+    RunFinished,
+)
+"""Events that this module takes note of."""
+
+
+@dataclass(slots=True)
+class HandedOut:
+    """A call that the caller executes: since when, and the sequence of its end once it has one."""
+
+    since_ns: int
+    finished: int | None = None
+
+
+class CallerSide:
+    """What one run asks of its caller, and the answers.
+
+    ``approvals`` are all questions of the run as they stand, ``resolutions`` the sequences of their answers, ``calls``
+    the calls that were handed out, ``appended`` the messages that were added, with the sequence of each. ``waiting`` is
+    what the run waits for now, with the sequence of the event that says so; ``added_rules`` what was allowed always.
+    """
+
+    def __init__(self, run: Run, tenant: str, wait_timeout: float | None, due: Callable[[WaitExpired], None]) -> None:
+        self.approvals: dict[str, Approval] = {}
+        self.resolutions: dict[str, int] = {}
+        self.calls: dict[str, HandedOut] = {}
+        self.appended: dict[str, tuple[int, Message]] = {}
+        self.waiting: tuple[int, RunWaiting] | None = None
+        self.added_rules: tuple[PermissionRule, ...] = ()
+        self._run = run
+        self._tenant = tenant
+        self._timeout = wait_timeout
+        self._due = due
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._executing: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Nothing expires any more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def executing(self, call_id: str, time_ns: int) -> None:
+        """A call is being executed, by whomever."""
+        self._executing[call_id] = time_ns
+
+    # --- expiry -------------------------------------------------------------------------------------------------------
+
+    def await_caller(self, key: str) -> None:
+        """The run waits for the answer to a question, or for the result of a call, from now on or since before."""
+        if key not in self.approvals:
+            self._hand_out(key)
+        timeout, expires = self._timeout, self._expires(key)
+        if timeout is None or expires is None:
+            return
+        delay = max(0.0, (expires - now_ns()) / 1e9)
+        self._timers[key] = asyncio.get_running_loop().call_later(delay, self._due, WaitExpired(key, timeout))
+
+    def _hand_out(self, call_id: str) -> None:
+        if call_id not in self.calls:
+            self.calls[call_id] = HandedOut(self._executing.get(call_id) or now_ns())
+
+    def _expires(self, key: str) -> int | None:
+        """Unix nanoseconds; None: never."""
+        if (approval := self.approvals.get(key)) is not None:
+            return approval.expire_time_ns or None
+        call = self.calls.get(key)
+        return None if call is None or self._timeout is None else call.since_ns + int(self._timeout * 1e9)
+
+    def _over(self, key: str) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def stamped(self, event: Event, time_ns: int) -> Event:
+        """The event with the times that only the driver knows."""
+        match event:
+            case ApprovalRequested(approval):
+                expires = 0 if self._timeout is None else time_ns + int(self._timeout * 1e9)
+                asked = replace(approval, run_id=self._run.run_id, create_time_ns=time_ns, expire_time_ns=expires)
+                return ApprovalRequested(asked)
+            case RunWaiting(approvals, calls):
+                for call in calls:
+                    self._hand_out(call.call_id)
+                keys = [*(item.approval_id for item in approvals), *(call.call_id for call in calls)]
+                times = [time for time in map(self._expires, keys) if time is not None]
+                known = tuple(self.approvals.get(item.approval_id, item) for item in approvals)
+                return RunWaiting(known, calls, min(times, default=0))
+            case InputAppended(messages):
+                return InputAppended(tuple(_dated(message, time_ns) for message in messages))
+            case _:
+                return event
+
+    def record(self, event: Event, sequence: int, time_ns: int) -> Changes | None:
+        """Take note of an event that is in the log now, and say what the store keeps of it beside the log."""
+        match event:
+            case ApprovalRequested(approval):
+                self.approvals[approval.approval_id] = approval
+                return Changes(approvals=(self._stored(approval),))
+            case ApprovalResolved(approval_id):
+                return self._resolved(event, approval_id, sequence, time_ns)
+            case RunWaiting():
+                self.waiting = sequence, event
+                return Changes(RunState.WAITING, encode_waiting(event))
+            case RunResumed():
+                self.waiting = None
+                return Changes(RunState.RUNNING)
+            case InputAppended(messages):
+                for message in messages:
+                    self.appended[message.message_id] = sequence, message
+            case ToolCallFinished(result):
+                self._executing.pop(result.call_id, None)
+                if (call := self.calls.get(result.call_id)) is not None:
+                    call.finished = sequence
+                    self._over(result.call_id)
+            case RunFinished():
+                self.waiting = None
+                return self._withdrawn()
+            case _:
+                pass
+        return None
+
+    def _resolved(self, event: ApprovalResolved, approval_id: str, sequence: int, time_ns: int) -> Changes | None:
+        self._over(approval_id)
+        asked = self.approvals.get(approval_id)
+        if asked is None:
+            return None
+        self.approvals[approval_id] = answered = resolved(asked, event, time_ns)
+        self.resolutions[approval_id] = sequence
+        self.added_rules += event.added_rules
+        rules = {
+            (rule.permission, rule.pattern, str(rule.action)): StoredRule(
+                rule.permission, rule.pattern, str(rule.action), time_ns
+            )
+            for rule in event.added_rules
+        }
+        return Changes(approvals=(self._stored(answered),), rules=tuple(rules.values()))
+
+    def _withdrawn(self) -> Changes | None:
+        """The run has ended: nobody needs to answer what is still open."""
+        open_ones = [approval for approval in self.approvals.values() if approval.state is ApprovalState.PENDING]
+        if not open_ones:
+            return None
+        gone = [replace(approval, state=ApprovalState.WITHDRAWN) for approval in open_ones]
+        self.approvals.update({approval.approval_id: approval for approval in gone})
+        return Changes(approvals=tuple(self._stored(approval) for approval in gone))
+
+    def _stored(self, approval: Approval) -> StoredApproval:
+        run = self._run
+        return StoredApproval(
+            approval.approval_id,
+            self._tenant,
+            run.run_id,
+            run.agent_id,
+            approval.state,
+            approval.create_time_ns,
+            encode_approval(approval),
+            run.session_id,
+        )
+
+    # --- after a restart ----------------------------------------------------------------------------------------------
+
+    def restore(self, events: Iterable[LoggedEvent], call_ids: Iterable[str]) -> None:
+        """Take note of a log that was written before. ``call_ids`` are those of the calls that the caller has."""
+        with_caller = set(call_ids)
+        for logged in events:
+            event = logged.event
+            if isinstance(event, ToolCallExecuting) and event.call_id in with_caller:
+                self.calls[event.call_id] = HandedOut(logged.time_ns)
+            self.record(event, logged.sequence, logged.time_ns)
+
+
+def active_ns(events: Iterable[LoggedEvent], until_ns: int) -> int:
+    """How long a run was active before ``until_ns``, without the time that it waited for its caller."""
+    active = 0
+    since: int | None = None
+    for logged in events:
+        match logged.event:
+            case RunStarted() | RunResumed():
+                since = logged.time_ns
+            case RunWaiting() if since is not None:
+                active += max(0, logged.time_ns - since)
+                since = None
+            case _:
+                pass
+    return active if since is None else active + max(0, until_ns - since)
+
+
+def _dated(message: Message, time_ns: int) -> Message:
+    return message if message.create_time_ns else replace(message, create_time_ns=time_ns)

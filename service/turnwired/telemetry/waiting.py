@@ -1,0 +1,57 @@
+"""What telemetry says of a run that waits for its caller: events of its span, and how long it waited in all.
+
+Names and counts only: what the calls are to do, what people say and what tools give is in no span.
+"""
+
+from __future__ import annotations
+
+from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResumed, RunWaiting
+from turnwired.telemetry import names
+from turnwired.telemetry.spans import Span, clip
+
+Waits = ApprovalRequested | ApprovalResolved | RunWaiting | RunResumed
+"""The events that are told here."""
+
+
+class WaitSpans:
+    """Tells the span of one run."""
+
+    __slots__ = ("_since_ns", "_span", "_waited_ns")
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._since_ns = 0
+        self._waited_ns = 0
+
+    def event(self, time_ns: int, event: Waits) -> None:
+        """Something about waiting happened."""
+        match event:
+            case ApprovalRequested(approval):
+                attributes = {
+                    names.APPROVAL_ID: clip(approval.approval_id),
+                    names.APPROVAL_KIND: approval.kind.value,
+                    names.TOOL_NAME: clip(approval.call.tool.routed_name),
+                    names.TOOL_CALL_ID: clip(approval.call.call_id),
+                }
+                self._span.event(names.EVENT_APPROVAL_REQUESTED, time_ns, attributes)
+            case ApprovalResolved(approval_id, decision):
+                told = {names.APPROVAL_ID: clip(approval_id), names.APPROVAL_DECISION: decision.value}
+                self._span.event(names.EVENT_APPROVAL_RESOLVED, time_ns, told)
+            case RunWaiting(approvals, calls):
+                self._since_ns = self._since_ns or time_ns
+                counts = {names.WAITING_APPROVALS: len(approvals), names.WAITING_CALLS: len(calls)}
+                self._span.event(names.EVENT_RUN_WAITING, time_ns, counts)
+            case RunResumed():
+                self._over(time_ns)
+                self._span.event(names.EVENT_RUN_RESUMED, time_ns, {})
+
+    def end(self, time_ns: int) -> None:
+        """The run ends, or is left waiting."""
+        self._over(time_ns)
+        if self._waited_ns:
+            self._span.attributes[names.RUN_WAIT_DURATION] = self._waited_ns / 1e9
+
+    def _over(self, time_ns: int) -> None:
+        if self._since_ns:
+            self._waited_ns += max(0, time_ns - self._since_ns)
+            self._since_ns = 0

@@ -1,0 +1,242 @@
+"""What a run asks of its caller and what it waits for: questions about calls, their answers, and being told so. Pure.
+
+It rules over calls that the registry has found, and knows permissions and the calls of one batch at a time; it never
+starts a call, and knows nothing of models, clocks or stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from turnwired.domain.approval import (
+    BY_CASCADE,
+    BY_TIMEOUT,
+    Approval,
+    ApprovalDecision,
+    ApprovalKind,
+    PermissionRequest,
+    digest_of_call,
+)
+from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResumed, RunWaiting
+from turnwired.domain.failure import Reason
+from turnwired.domain.message import ToolCall
+from turnwired.domain.policy import PermissionAction, PermissionRule
+from turnwired.policy.permissions import ASKING, DOOM_LOOP, TOOL, Permissions, Ruling, literal
+from turnwired.turn.batch import ToolBatch
+from turnwired.turn.effects import AwaitCaller
+from turnwired.turn.facts import (
+    ApprovalAnswered,
+    CallerResult,
+    ToolFact,
+    ToolFinished,
+    ToolProgress,
+    ToolResolved,
+    WaitExpired,
+)
+from turnwired.turn.history import unknown_tool
+from turnwired.turn.ids import Ids
+from turnwired.turn.out import Out
+from turnwired.turn.pieces import Call, CallState
+
+REJECTED_TOO = "Not executed: the user rejected another call of this answer, and with it this one."
+
+
+class Waiting:
+    """The questions of one run. ``permissions`` are those in force now: answers of ALWAYS add to them."""
+
+    def __init__(self, run_id: str, permissions: Permissions, ids: Ids) -> None:
+        self._run_id = run_id
+        self._ids = ids
+        self.permissions = permissions
+        self._pending: dict[str, Approval] = {}
+        self._waits = False
+
+    @property
+    def approvals(self) -> Mapping[str, Approval]:
+        """Questions without an answer, by id, in the order in which they were asked."""
+        return MappingProxyType(self._pending)
+
+    def now(self, batch: ToolBatch | None) -> RunWaiting | None:
+        """What the run waits for, as far as it was told; None: it goes on. The times are the driver's to put in."""
+        if not self._waits or batch is None:
+            return None
+        return RunWaiting(tuple(self._pending.values()), tuple(calls_with_caller(batch).values()))
+
+    def loop_action(self, routed_name: str) -> PermissionAction:
+        """What is done about a call of this tool that goes round in circles."""
+        return self.permissions.loop_action(routed_name)
+
+    def take(self, fact: ToolFact, batch: ToolBatch, out: Out) -> bool:
+        """Take a fact about a call. False when it means nothing: nobody waits for it, or not any more."""
+        match fact:
+            case ToolProgress():
+                return batch.progressed(fact, out)
+            case ToolResolved():
+                taken = batch.resolved(fact, out)
+                if taken:
+                    self._rule(fact, batch, out)
+                return taken
+            case ToolFinished() | CallerResult():
+                return batch.finished(fact, out)
+            case ApprovalAnswered():
+                return self._answered(fact, batch, out)
+            case WaitExpired():
+                return self._expired(fact, batch, out)
+
+    # --- a call was found ---------------------------------------------------------------------------------------------
+
+    def _rule(self, fact: ToolResolved, batch: ToolBatch, out: Out) -> None:
+        """Say of a call that may run otherwise whether it does, is denied, or waits for a person."""
+        call = batch.call(fact.call_id)
+        if call is None or call.state is not CallState.READY or call.tool is None:
+            return
+        asks_for = fact.asks_for or asking_for(call.tool.routed_name)
+        ruling = self.permissions.decide_all(asks_for.permission, asks_for.patterns, fact.annotations)
+        verdict = batch.verdicts.get(call.call_id)
+        if ruling.action is PermissionAction.DENY:
+            batch.deny(out, call, Reason.TOOL_DENIED, _denied(call.name, ruling))
+        elif verdict is not None:
+            name = call.tool.routed_name
+            circle = PermissionRequest(DOOM_LOOP, (name,), (literal(name),), verdict.question)
+            self._ask(ApprovalKind.LOOP_DETECTED, circle, call, out)
+        elif ruling.action in ASKING:
+            self._ask(ruling.kind, asks_for, call, out)
+
+    def _ask(self, kind: ApprovalKind, request: PermissionRequest, call: Call, out: Out) -> None:
+        called = call_of(call)
+        name = called.tool.routed_name
+        approval = Approval(
+            approval_id=self._ids.approval(),
+            kind=kind,
+            call=called,
+            permission=request.permission,
+            patterns=request.patterns,
+            always_patterns=request.always_patterns,
+            title=request.title or f"Call {name}?",
+            run_id=self._run_id,
+            call_digest=digest_of_call(name, call.arguments),
+        )
+        call.state = CallState.ASKED
+        self._pending[approval.approval_id] = approval
+        out.emit(ApprovalRequested(approval))
+        out.do(AwaitCaller(approval.approval_id))
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _answered(self, fact: ApprovalAnswered, batch: ToolBatch, out: Out) -> bool:
+        """Take an answer. False when nobody waits for it: the first one stands."""
+        approval, by = self._pending.get(fact.approval_id), fact.resolved_by
+        if approval is None:
+            return False
+        match fact.decision:
+            case ApprovalDecision.ONCE:
+                self._resolve(out, batch, approval, ApprovalResolved(approval.approval_id, fact.decision, by))
+            case ApprovalDecision.ALWAYS:
+                shown = approval.always_patterns
+                chosen = tuple(pattern for pattern in shown if not fact.patterns or pattern in fact.patterns)
+                added = tuple(PermissionRule(approval.permission, each, PermissionAction.ALLOW) for each in chosen)
+                answer = ApprovalResolved(approval.approval_id, fact.decision, by, added_rules=added)
+                self._resolve(out, batch, approval, answer)
+                self.permissions = self.permissions.with_rules(added)
+                self._allow_others(out, batch)
+            case ApprovalDecision.REJECT:
+                answer = ApprovalResolved(approval.approval_id, fact.decision, by, fact.comment)
+                words = "Not executed: the user rejected the call."
+                comment = f"The user says: {fact.comment}" if fact.comment else ""
+                self._reject(out, batch, approval, answer, Reason.TOOL_REJECTED, words, comment)
+                for other in tuple(self._pending.values()):
+                    answer = ApprovalResolved(other.approval_id, fact.decision, BY_CASCADE)
+                    self._reject(out, batch, other, answer, Reason.TOOL_REJECTED, REJECTED_TOO)
+        return True
+
+    def _expired(self, fact: WaitExpired, batch: ToolBatch, out: Out) -> bool:
+        """Nobody answered, or handed in the result, in time. False when nobody waits for it any more."""
+        approval = self._pending.get(fact.key)
+        if approval is not None:
+            answer = ApprovalResolved(fact.key, ApprovalDecision.REJECT, BY_TIMEOUT)
+            words = "Not executed: the call needs the user's approval, and nobody answered in time."
+            self._reject(out, batch, approval, answer, Reason.WAIT_EXPIRED, words)
+            return True
+        call = batch.call(fact.key)
+        if call is None or call.state is not CallState.WITH_CALLER:
+            return False
+        batch.expired(out, call)
+        return True
+
+    def _allow_others(self, out: Out, batch: ToolBatch) -> None:
+        """Settle the questions that need none any more, now that there are new rules.
+
+        But not those about circles: each stands for what its tool would be asked about, too.
+        """
+        for approval in tuple(self._pending.values()):
+            of_circle = approval.kind is ApprovalKind.LOOP_DETECTED
+            if not of_circle and self.permissions.rules_allow(approval.permission, approval.patterns):
+                answer = ApprovalResolved(approval.approval_id, ApprovalDecision.ONCE, BY_CASCADE)
+                self._resolve(out, batch, approval, answer)
+
+    def _resolve(self, out: Out, batch: ToolBatch, approval: Approval, answer: ApprovalResolved) -> Call:
+        del self._pending[answer.approval_id]
+        out.emit(answer)
+        call = batch.call(approval.call.call_id)
+        assert call is not None, "a question is about a call of the batch"
+        if answer.decision is not ApprovalDecision.REJECT:
+            batch.allow(call)
+        return call
+
+    def _reject(
+        self,
+        out: Out,
+        batch: ToolBatch,
+        approval: Approval,
+        answer: ApprovalResolved,
+        reason: Reason,
+        words: str,
+        comment: str = "",
+    ) -> None:
+        batch.deny(out, self._resolve(out, batch, approval, answer), reason, words, comment)
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    def resume(self, batch: ToolBatch, out: Out) -> None:
+        """Say that the run goes on, if it waited and something of it can."""
+        if self._waits and batch.goes_on:
+            self._waits = False
+            out.emit(RunResumed())
+
+    def wait(self, batch: ToolBatch, out: Out) -> None:
+        """Say what the run waits for, if nothing of it can go on without the caller. Called when that has changed."""
+        self._waits = not batch.goes_on
+        waiting = self.now(batch)
+        if waiting is not None:
+            out.emit(waiting)
+
+    def withdraw(self) -> None:
+        """The run has ended: nothing is asked any more."""
+        self._pending.clear()
+        self._waits = False
+
+    def restore(self, waiting: RunWaiting) -> None:
+        """Stand where a run stood that was told to wait for this."""
+        self._pending = {approval.approval_id: approval for approval in waiting.approvals}
+        self._waits = True
+
+
+def asking_for(routed_name: str) -> PermissionRequest:
+    """What a call asks for whose tool says nothing finer."""
+    return PermissionRequest(TOOL, (routed_name,), (literal(routed_name),), f"Call {routed_name}?")
+
+
+def calls_with_caller(batch: ToolBatch | None) -> dict[str, ToolCall]:
+    """The calls that the caller executes now, by id."""
+    return {call.call_id: call_of(call) for call in batch.with_caller} if batch is not None else {}
+
+
+def call_of(call: Call) -> ToolCall:
+    """The call as readers see it, with the model's own arguments."""
+    return ToolCall(call.call_id, call.tool if call.tool is not None else unknown_tool(call.name), call.arguments)
+
+
+def _denied(name: str, ruling: Ruling) -> str:
+    who = f"the rule for {ruling.source[:128]!r}" if ruling.kind is ApprovalKind.RULE else ruling.source
+    return f"Not executed: the policy of this run ({who}) denies {name[:64]}. Go on without it, or say what you lack."
