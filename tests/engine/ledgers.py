@@ -120,7 +120,7 @@ class Ledger:
             case RunStarted():
                 assert logged.sequence == 1, "a run begins once"
                 assert event.run_id == self.new.run_id
-                assert event.parent_run_id == self.new.parent_run_id
+                assert event.parent_run_id == self.new.parent_run_id, "a run forgets on whose behalf it is"
                 self.started = event
             case IterationStarted():
                 assert not self.open_iteration, "two model calls at once"

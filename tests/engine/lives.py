@@ -106,7 +106,9 @@ class Lives:
         if self.connection.dead:
             self.bury()
             return False
-        assert not self._main.done(), self._main.exception()
+        if self._main.done():
+            self._main.result()
+            raise AssertionError("a process ends as soon as it has begun")
         unsettled = [ledger.new.run_id for ledger in self.disk.unsettled() if not ledger.waiting]
         assert not unsettled, "a run that was unfinished at start is left unfinished"
         return True

@@ -9,4 +9,5 @@ REQUIREMENTS: dict[str, str] = {
     "REAL-4": "After a crash the next process ends what was left; no end leaves a task, timer or active run.",
     "REAL-5": "An idle service has no run that waits for nothing, and no reader who was not told what is there.",
     "REAL-6": "Faults seeded into the engine are noticed by its state machine.",
+    "REAL-7": "A run on behalf of another that dies before its first event is ended as one: its log names the parent.",
 }
