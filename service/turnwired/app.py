@@ -15,9 +15,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from turnwired import __version__
 from turnwired.config.load import load_config, read_config
@@ -53,6 +54,8 @@ from turnwired.store.sqlite import SqliteStore
 from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
+from turnwired.tools.grpc.config import GrpcService
+from turnwired.tools.grpc.toolset import GrpcToolset
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.output import compile_output
@@ -64,6 +67,8 @@ logger = logging.getLogger(__name__)
 MAX_REQUEST_BYTES = 16 << 20
 DEFAULT_AGENT = "default"
 MOST_WARMED = 1000
+
+S = TypeVar("S", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,13 +373,7 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
     functions += added.tools
     sources = [Source(PythonToolset(functions))] if functions else []
     for server_id, data in config.mcp_servers.items():
-        try:
-            server = StdioServer.model_validate(data)
-        except ValidationError as error:
-            first = error.errors()[0]
-            path = ".".join(str(item) for item in first["loc"])
-            where = f"mcp_servers.{server_id}.{path}".rstrip(".")
-            raise ConfigError(f"{config.source}: {where}: {first['msg']}") from error
+        server = _read(StdioServer, data, f"{config.source}: mcp_servers.{server_id}")
         sources.append(
             Source(
                 McpToolset(server_id, server, telemetry),
@@ -384,4 +383,25 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
                 required=server.required,
             )
         )
+    for service_id, data in config.grpc_services.items():
+        service = _read(GrpcService, data, f"{config.source}: grpc_services.{service_id}")
+        sources.append(
+            Source(
+                GrpcToolset(service_id, service),
+                namespace=service.namespace or service_id,
+                include=service.include,
+                exclude=service.exclude,
+                required=service.required,
+            )
+        )
     return [*sources, *added.sources]
+
+
+def _read(section: type[S], data: Mapping[str, object], where: str) -> S:
+    """A section whose shape is its adapter's. Raises ConfigError, which repeats no value: it could be a key."""
+    try:
+        return section.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join((where, *map(str, first["loc"])))
+        raise ConfigError(f"{path}: {first['msg'].removeprefix('Value error, ')}") from None

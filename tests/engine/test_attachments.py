@@ -36,7 +36,14 @@ def roles(w: World, call: int) -> list[object]:
 
 async def bring(w: World, run_id: str, attachment: Attachment = REPORT, content: Blob = PDF) -> Message:
     async with asyncio.timeout(LIMIT):
-        return await w.engine.attachment_arrived(CALLER, run_id, attachment, content)
+        await w.engine.steering.append_input(CALLER, run_id, "", (), [(attachment, content)])
+    messages = [
+        message
+        for logged in await read_log(w.store, run_id)
+        if isinstance(logged.event, InputAppended)
+        for message in logged.event.input
+    ]
+    return messages[-1]
 
 
 @pytest.mark.requirement("CTX-18")

@@ -12,15 +12,25 @@ from execution.served import served
 
 from turnwire.v1 import agent_service_pb2
 from turnwired.config.load import read_config
+from turnwired.domain.approval import ApprovalDecision
 from turnwired.domain.errors import ConfigError, Conflict, InvalidRequest, NotFound, ToolError
-from turnwired.domain.event import RunStarted, ToolCallExecuting, ToolCallFinished
+from turnwired.domain.event import RunStarted, ToolCallExecuting, ToolCallFinished, ToolCallProgressed
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Text, ToolResult, ToolResultStatus
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.outcome import Notice, OutcomeKind
-from turnwired.domain.policy import Policy, TimeoutPolicy, ToolErrorMode, ToolPolicy
+from turnwired.domain.policy import (
+    ApprovalPolicy,
+    PermissionAction,
+    PermissionRule,
+    Policy,
+    TimeoutPolicy,
+    ToolErrorMode,
+    ToolPolicy,
+)
 from turnwired.domain.run import Agent, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection, ToolSource
+from turnwired.engine.steering import Answer
 from turnwired.store.port import RunFilter
 from turnwired.testing.provider import Step, answer, calls, fails
 from turnwired.tools.port import ToolInvocation
@@ -276,3 +286,24 @@ async def test_agents_of_an_agent_are_stored_and_read() -> None:
         assert list(put.agent.agents) == ["helper", "other"]
         got = await s.agents.GetAgent(agent_service_pb2.GetAgentRequest(agent_id="made"))
         assert list(got.agent.agents) == ["helper", "other"]
+
+
+@pytest.mark.requirement("CHILD-11")
+async def test_whoever_follows_the_run_above_sees_that_the_run_below_waits() -> None:
+    rules = (PermissionRule("tool", "quick", PermissionAction.ASK),)
+    below = replace(HELPER, policy=Policy(approval=ApprovalPolicy(rules)))
+    script = [calls(ASK), calls(("quick", "{}")), answer("A robin."), answer("It is a robin.")]
+    async with world(script, {"quick": quick}, agents=(LEAD, below)) as w:
+        _, reader, task = await w.start(agent_id="lead")
+        await reader.until(ToolCallProgressed)
+        (progress,) = reader.of(ToolCallProgressed)
+        assert isinstance(progress, ToolCallProgressed)
+        assert child_of(reader) in progress.message
+        assert "waits for an approval" in progress.message
+        run = await w.engine.get_run(CALLER, child_of(reader))
+        assert run.waiting is not None
+        (approval,) = run.waiting.approvals
+        await w.engine.steering.resolve(CALLER, run.run_id, approval.approval_id, Answer(ApprovalDecision.ONCE))
+        await task
+        assert reader.finished.outcome.kind is OutcomeKind.ANSWERED
+        assert len(reader.of(ToolCallProgressed)) == 1

@@ -12,5 +12,6 @@ REQUIREMENTS: dict[str, str] = {
     "CHILD-7": "An agent that is not there is left out and reported; the configuration may name only its own.",
     "CHILD-8": "A request leaves out agents as it leaves out tools.",
     "CHILD-9": "An agent's call has the time limits of its run, not the one of a tool call.",
+    "CHILD-11": "A run below that waits for its caller shows in the progress of the call above it.",
     "CHILD-10": "Agents of agents are stored, read and changed as every field of an agent.",
 }

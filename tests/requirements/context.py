@@ -23,6 +23,7 @@ REQUIREMENTS: dict[str, str] = {
     "CTX-22": "A file that the provider cannot take, or that is too large for an event, is refused and still awaited.",
     "CTX-23": "A wait for files ends with cancel and with the run's own time; nothing of it outlasts the run.",
     "CTX-24": "AttachmentUpdated and InputAppended are in log and trace; a crash at any point leaves the same history.",
+    "CTX-25": "AppendInput brings files over gRPC: those that a run awaits and others, in a message or alone, once.",
     "CTX-30": "Runs are listed by how they ended, from an index where that is rare, also after a crash.",
     "CTX-31": "ListRuns takes outcome_kinds: any of them, each once, known ones only.",
     "CTX-11": "CountTokens counts the request that would be made.",

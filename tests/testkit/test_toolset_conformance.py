@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tools.grpc_kit import Reflection, Server, compiled, up
 from tools.kit import RecordingTelemetry, misbehaving
 
 from turnwired.domain.errors import ToolError
@@ -27,6 +28,9 @@ from turnwired.testing import (
     toolset_conformance,
 )
 from turnwired.testing.toolset_checks import OpenSample, invocation
+from turnwired.tools.grpc.config import GrpcService
+from turnwired.tools.grpc.descriptors import link
+from turnwired.tools.grpc.toolset import GrpcToolset
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.port import ToolInvocation, ToolOutput, Toolset
@@ -123,16 +127,58 @@ async def no_list() -> AsyncIterator[Toolset]:
     await toolset.aclose()
 
 
+SAMPLE = """syntax = "proto3"; package sample;
+import "google/api/field_behavior.proto";
+message Text { string text = 1 [(google.api.field_behavior) = REQUIRED]; } message Nothing {}
+service Sample { rpc Echo(Text) returns (Text); rpc Fails(Nothing) returns (Text); rpc Hangs(Nothing) returns (Text); }
+"""
+
+
+@asynccontextmanager
+async def grpc_service() -> AsyncIterator[SampleToolset]:
+    """A gRPC service on the loopback."""
+    cancelled = asyncio.Event()
+    files = list(compiled(SAMPLE).file)
+    server, linked = Server(Reflection(files, ["sample.Sample"])), link(files)
+
+    async def echo(request: Any, context: Any) -> Any:
+        return {"text": request.text}
+
+    async def fails(request: Any, context: Any) -> Any:
+        raise LookupError("nothing is there")
+
+    async def hangs(request: Any, context: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    for name, handler in (("Echo", echo), ("Fails", fails), ("Hangs", hangs)):
+        server.add(f"sample.Sample/{name}", handler, linked)
+    async with up(server):
+        toolset = GrpcToolset("sample", GrpcService(address=server.address))
+        yield SampleToolset(toolset, cancelled.wait)
+        await toolset.aclose()
+
+
+@asynccontextmanager
+async def no_service() -> AsyncIterator[Toolset]:
+    """A gRPC service that nobody runs."""
+    toolset = GrpcToolset("sample", GrpcService(address="127.0.0.1:1"))
+    yield toolset
+    await toolset.aclose()
+
+
 @pytest.mark.requirement("KIT-22")
 @pytest.mark.parametrize("check", TOOLSET_CHECKS, ids=name_of)
-@pytest.mark.parametrize("open_sample", [python, mcp_in_memory, mcp_over_stdio], ids=name_of)
+@pytest.mark.parametrize("open_sample", [python, mcp_in_memory, mcp_over_stdio, grpc_service], ids=name_of)
 async def test_each_of_our_sources_conforms(open_sample: OpenSample, check: Any) -> None:
     await check(open_sample)
 
 
 @pytest.mark.requirement("KIT-22")
 @pytest.mark.parametrize("check", BROKEN_TOOLSET_CHECKS, ids=name_of)
-@pytest.mark.parametrize("open_broken", [no_command, no_list], ids=name_of)
+@pytest.mark.parametrize("open_broken", [no_command, no_list, no_service], ids=name_of)
 async def test_each_of_our_sources_is_broken_alone(open_broken: Any, check: Any) -> None:
     await check(open_broken)
 

@@ -69,7 +69,7 @@ def distributions_of(module: str) -> set[str]:
     if top == "google":  # a namespace that several share
         if module.startswith("google.auth"):
             return {"google-auth"}
-        return {"grpcio-status"} if module.startswith("google.rpc") else {"protobuf"}
+        return {"grpcio-status"} if module.startswith(("google.api", "google.rpc")) else {"protobuf"}
     if top == "azure":  # a namespace too
         return {"azure-identity"}
     if module.startswith("opentelemetry"):

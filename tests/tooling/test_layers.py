@@ -26,6 +26,7 @@ OFFENCES = {
     "app": ("rpc", "turnwired.app"),
     "adapters": ("tools", "turnwired.providers"),
     "wire-format": ("store", "turnwire.v1.event_pb2"),
+    "protobuf": ("tools", "google.protobuf"),
     "grpc": ("engine", "grpc"),
     "clouds": ("engine", "botocore"),
     "http": ("tools", "aiohttp"),

@@ -139,11 +139,96 @@ async def test_an_addition_that_breaks_a_rule_is_refused_by_its_path() -> None:
             )
         ]
     assert [code for code, _ in told] == [
-        *[grpc.StatusCode.INVALID_ARGUMENT] * 4,
-        grpc.StatusCode.UNIMPLEMENTED,
+        *[grpc.StatusCode.INVALID_ARGUMENT] * 5,
         grpc.StatusCode.NOT_FOUND,
     ]
     for (_, said), path in zip(
-        told, ("input", "input[0].parts", "input[0].role", "input[0].parts", "attachments"), strict=False
+        told, ("input", "input[0].parts", "input[0].role", "input[0].parts", "attachments[0].data"), strict=False
     ):
         assert said.startswith(f"{path}:")
+
+
+PDF = b"%PDF-1.7"
+
+
+def with_file(
+    run_id: str, name: str, *texts: str, data: bytes = PDF, request_id: str = "", refers: bool = False
+) -> turn_service_pb2.AppendInputRequest:
+    """A request to add a file, alone, beside words, or in their message."""
+    request = addition(run_id, *texts, request_id=request_id)
+    request.attachments.add(attachment_id=name, media_type="application/pdf", data=data)
+    if refers:
+        request.input[0].parts.add().attachment_id = name
+    return request
+
+
+def awaiting(name: str) -> turn_service_pb2.RunTurnRequest:
+    """A turn whose file is to follow."""
+    request = turn()
+    request.turn.attachments.add(attachment_id=name)
+    request.turn.input[0].parts.add().attachment_id = name
+    return request
+
+
+def shown(s: Served, call: int) -> list[list[object]]:
+    """What the messages of a model call hold."""
+    return [json.loads(piece)["parts"] for piece in s.provider.requests[call].messages]
+
+
+@pytest.mark.requirement("CTX-25")
+async def test_a_file_that_a_run_awaits_comes_with_words_of_the_user() -> None:
+    async with served([answer("I see it.")]) as s:
+        seen, task = s.follow(awaiting("report"))
+        await seen.until("attachment_updated")
+        added = await s.turns.AppendInput(with_file(seen.run_id, "report", "Page 2."), timeout=SECONDS)
+        await task
+    assert len(added.message_ids) == 1, "the ids are those of the input's messages"
+    assert shown(s, 0)[1] == ["Page 2."], "the words come with the first call, although the file lets it begin"
+    assert {"file": "application/pdf", "bytes": 8} in shown(s, 0)[2]
+    assert seen.finished.iteration_count == 1
+
+
+@pytest.mark.requirement("CTX-25")
+@pytest.mark.parametrize("refers", [True, False])
+async def test_another_file_comes_in_a_message_or_behind_it(refers: bool) -> None:
+    async with served([MAIL, answer("Sent.")], send_mail, policy=asking()) as s:
+        seen, task = s.follow(turn())
+        await seen.until("run_waiting")
+        request = with_file(seen.run_id, "map", "Here is a map.", request_id="once", refers=refers)
+        first = await s.turns.AppendInput(request, timeout=SECONDS)
+        again = await s.turns.AppendInput(request, timeout=SECONDS)
+        changed = with_file(seen.run_id, "map", "Here is a map.", data=b"else", request_id="once", refers=refers)
+        with pytest.raises(grpc.aio.AioRpcError) as other:
+            await s.turns.AppendInput(changed, timeout=SECONDS)
+        await s.resolve(seen.asked[0], ONCE)
+        await task
+        after = await s.turns.AppendInput(request, timeout=SECONDS)
+    assert first.message_ids == again.message_ids == after.message_ids
+    assert reason(other.value) == (grpc.StatusCode.ALREADY_EXISTS, "REQUEST_ID_REUSED")
+    added = shown(s, 1)[3:]
+    assert len(added) == (1 if refers else 2)
+    assert sum({"file": "application/pdf", "bytes": 8} in parts for parts in added) == 1
+    assert seen.kinds().count("input_appended") == (1 if refers else 2)
+
+
+@pytest.mark.requirement("CTX-25", "CTX-21", "CTX-22")
+async def test_a_file_alone_is_taken_once_and_one_that_does_not_fit_is_refused() -> None:
+    async with served([MAIL, answer("Sent.")], send_mail, policy=asking()) as s:
+        seen, task = s.follow(turn())
+        await seen.until("run_waiting")
+        alone = await s.turns.AppendInput(with_file(seen.run_id, "map"), timeout=SECONDS)
+        refused: list[str] = []
+        for request in (
+            with_file(seen.run_id, "map"),
+            with_file(seen.run_id, "big", data=b"x" * (3 << 20) + b"x"),
+            with_file(seen.run_id, "big", "In words", data=b"x" * (3 << 20) + b"x", refers=True),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await s.turns.AppendInput(request, timeout=SECONDS)
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            refused.append((caught.value.details() or "").partition(":")[0])
+        await s.resolve(seen.asked[0], ONCE)
+        await task
+    assert not alone.message_ids
+    assert refused == ["attachments[0].attachment_id", "attachments[0].data", "input"]
+    assert seen.kinds().count("input_appended") == 1

@@ -285,7 +285,9 @@ async def _tools(config: Path | None, server: str | None, agent: str) -> None:
     if listing.tools:
         console.print(tool_table(listing.tools))
     else:
-        console.print("no tools; add Python functions under tools.python or MCP servers under mcp_servers")
+        console.print(
+            "no tools; add functions under tools.python, MCP servers under mcp_servers, services under grpc_services"
+        )
     left_out = [failure.message for failure in listing.failures]
     left_out += [words for collision in listing.collisions for words in collision_words(collision)]
     for words in left_out:

@@ -7,11 +7,12 @@ is executed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from turnwired.domain.errors import RequestError, StoreError, ToolError
+from turnwired.domain.event import RunWaiting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Blob, Data, Message, Part, Role, Text
 from turnwired.domain.outcome import OutcomeKind
@@ -32,10 +33,13 @@ SHOWN = (Text, Blob, Data)
 class ChildRuns(Protocol):
     """Runs of this process that are made on behalf of others."""
 
-    async def run_child(self, spec: TurnSpec, run_id: str, headers: Mapping[str, str]) -> Run:
+    async def run_child(
+        self, spec: TurnSpec, run_id: str, headers: Mapping[str, str], on_waiting: Callable[[RunWaiting], None]
+    ) -> Run:
         """Start the run under this id and return it when it has settled. Cancelled, the run is stopped first.
 
-        Raises RequestError or StoreError when it cannot be started.
+        ``on_waiting`` is told whenever the run begins to wait for its caller. Raises RequestError or StoreError when it
+        cannot be started.
         """
         ...
 
@@ -91,7 +95,7 @@ class AgentToolset:
         )
         run_id = child_run_id(invocation.run_id, invocation.call_id)
         try:
-            run = await self.runs.run_child(spec, run_id, invocation.headers)
+            run = await self.runs.run_child(spec, run_id, invocation.headers, _teller(agent_id, run_id, invocation))
         except RequestError as error:
             raise ToolError(_failed(agent_id, error.reason, f"could not begin: {error.message}")) from error
         except StoreError as error:
@@ -101,6 +105,17 @@ class AgentToolset:
 
     async def aclose(self) -> None:
         """Nothing to stop: each call ends the run that it made."""
+
+
+def _teller(agent_id: str, run_id: str, invocation: ToolInvocation) -> Callable[[RunWaiting], None]:
+    """Lets whoever follows the run above know that the one below waits, and where to answer."""
+
+    def tell(waiting: RunWaiting) -> None:
+        if invocation.on_progress is not None:
+            what = "an approval" if waiting.approvals else "a result of its caller"
+            invocation.on_progress(0.0, None, f"The agent {agent_id} waits for {what} (run {run_id}).")
+
+    return tell
 
 
 def _output(agent_id: str, run: Run) -> ToolOutput:

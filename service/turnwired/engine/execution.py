@@ -20,9 +20,8 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
-from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.completion import CompletionRequest
-from turnwired.domain.errors import Conflict, FieldViolation, InvalidRequest, ProviderError, StoreError
+from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
@@ -42,7 +41,6 @@ from turnwired.domain.event import (
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.generation import ModelItem, ResponseIdentified
-from turnwired.domain.message import Blob, Message
 from turnwired.domain.outcome import LimitTrip, OutcomeKind
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice, ToolSource
@@ -50,7 +48,6 @@ from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
 from turnwired.engine import measure
 from turnwired.engine.agent_tools import child_run_id
-from turnwired.engine.attaching import arrival
 from turnwired.engine.budgets import Line
 from turnwired.engine.caller_side import FACING_CALLER, CallerSide
 from turnwired.engine.completion import ask_hook
@@ -556,20 +553,6 @@ class Execution:
     async def _await_attachments(self, effect: AwaitAttachments) -> None:
         await anyio.sleep(effect.limit)
         self.feed(AttachmentsOverdue(effect.limit))
-
-    async def attachment_arrived(self, attachment: Attachment, content: Blob, path: str) -> Message:
-        """Take a file for the next iteration, durably. Raises InvalidRequest, Conflict RUN_SETTLED or StoreError."""
-        assert self.prepared.provider is not None, "a prepared run has a provider"
-        run_id = self._run.run_id
-        fact = arrival(attachment, content, self.prepared.provider, run_id, now_ns(), path)
-        known = self.machine.attachments.get(attachment.attachment_id)
-        if known is not None and known.state is AttachmentState.READY:
-            raise InvalidRequest([FieldViolation(f"{path}.attachment_id", "is there already")])
-        if not self.machine.takes_input:
-            raise Conflict(Reason.RUN_SETTLED, "The run makes no further model call; send a new turn.")
-        self.feed(fact)
-        await self.log.flushed(self.log.last)
-        return fact.message
 
     def _settle(self, effect: Settle) -> None:
         assert self._settled is not None, "RunFinished comes before the settlement"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from turnwired.domain.event import RunWaiting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.run import Caller, OnDisconnect, Run, TurnSpec
 from turnwired.engine.execution import Execution
@@ -103,3 +106,25 @@ class Live:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     execution: Execution | None = None
     stopped: Stop | None = None  # what ends it as soon as it has begun; the first to come counts
+
+
+@contextmanager
+def watched_for_waits(live: Live, tell: Callable[[RunWaiting], None]) -> Iterator[None]:
+    """While inside, tell once of each time in which the run waits for its caller."""
+    waits = False
+
+    def look() -> None:
+        nonlocal waits
+        execution = live.execution
+        waiting = None if execution is None else execution.caller_side.waiting
+        begins = waiting is not None and not waits
+        waits = waiting is not None
+        if begins and waiting is not None:
+            tell(waiting[1])
+
+    live.log.subscribe(look)
+    try:
+        look()
+        yield
+    finally:
+        live.log.unsubscribe(look)

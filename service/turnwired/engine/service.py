@@ -16,7 +16,6 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn
-from turnwired.domain.attachment import Attachment
 from turnwired.domain.errors import (
     Conflict,
     Fenced,
@@ -28,9 +27,10 @@ from turnwired.domain.errors import (
     ToolError,
     Unavailable,
 )
+from turnwired.domain.event import RunWaiting
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.domain.message import Blob, Message
+from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Agent, Caller, Cursor, Run, RunState, TurnSpec
@@ -54,6 +54,7 @@ from turnwired.engine.live import (
     ends_with_stream,
     log_end,
     nobody,
+    watched_for_waits,
 )
 from turnwired.engine.log import RunLog, now_ns
 from turnwired.engine.ports import Wiring
@@ -246,14 +247,20 @@ class Engine:
             raise InvalidRequest([FieldViolation("turn.parent_run_id", problem)])
         return parent.depth + 1
 
-    async def run_child(self, spec: TurnSpec, run_id: str, headers: Mapping[str, str]) -> Run:
+    async def run_child(
+        self, spec: TurnSpec, run_id: str, headers: Mapping[str, str], on_waiting: Callable[[RunWaiting], None]
+    ) -> Run:
         """Run a turn on behalf of another run, under this id, to its end. Cancelled, the run is stopped first.
 
-        Raises RequestError or StoreError when it cannot be started.
+        ``on_waiting`` is told whenever it begins to wait for its caller. Raises RequestError or StoreError when it
+        cannot be started.
         """
         await self.start_turn(spec, headers, run_id)
+        live = self._live.get(run_id)
         try:
-            await self.until_ended(run_id)
+            if live is not None:
+                with watched_for_waits(live, on_waiting):
+                    await live.done.wait()
         except asyncio.CancelledError:
             self.cancel_if_live(run_id, PARENT_ENDED)
             with anyio.move_on_after(UNWIND_SECONDS, shield=True):
@@ -466,24 +473,6 @@ class Engine:
         if live is not None and live.caller.tenant == caller.tenant:
             self._end(live, CancelRequested(failure))
         return await self.get_run(caller, run_id)
-
-    async def attachment_arrived(
-        self, caller: Caller, run_id: str, attachment: Attachment, content: Blob, path: str = "attachments[0]"
-    ) -> Message:
-        """Bring a file to a run: one that it awaits, or another. Gives the message in which the model will see it.
-
-        ``path`` leads to the attachment in the request. Durable when it returns. Raises NotFound, Conflict RUN_SETTLED
-        when there is no further model call, InvalidRequest for what is there already, too large or not for the wire,
-        and StoreError.
-        """
-        live = self._live.get(run_id)
-        if live is not None and live.caller.tenant == caller.tenant and live.execution is None:
-            with anyio.move_on_after(BEGIN_SECONDS):
-                await live.begun.wait()
-        if live is None or live.caller.tenant != caller.tenant or live.execution is None:
-            await self._stored(caller, run_id)
-            raise Conflict(Reason.RUN_SETTLED, "The run has ended, or ends; send a new turn.")
-        return await live.execution.attachment_arrived(attachment, content, path)
 
     def cancel_if_live(self, run_id: str, failure: Failure) -> None:
         """Ask a run to stop, if this process executes it."""

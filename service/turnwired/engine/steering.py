@@ -15,18 +15,20 @@ from typing import Protocol
 
 from turnwired.codec.approval import decode_approval
 from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalState
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.errors import Conflict, FieldViolation, InvalidRequest, NotFound
 from turnwired.domain.event import InputAppended
 from turnwired.domain.failure import Failure, FailurePhase, Reason
-from turnwired.domain.message import Message, Part, Text, ToolResult
+from turnwired.domain.message import Blob, Message, Part, Text, ToolResult
 from turnwired.domain.run import Caller, Run
+from turnwired.engine.attaching import arrived, require_fitting
 from turnwired.engine.execution import Execution
 from turnwired.engine.ids import new_message_ids
 from turnwired.engine.log import now_ns
 from turnwired.engine.recovery import read_log
 from turnwired.store.port import ApprovalFilter, Store
 from turnwired.tools.port import ToolOutput
-from turnwired.turn.facts import ApprovalAnswered, CallerResult, InputGiven
+from turnwired.turn.facts import ApprovalAnswered, AttachmentArrived, CallerResult, InputGiven
 
 
 class Runs(Protocol):
@@ -39,6 +41,10 @@ class Runs(Protocol):
     async def execution(self, caller: Caller, run_id: str) -> Execution | None:
         """The run's execution in this process; None when it has ended. Raises NotFound, Unavailable."""
         ...
+
+
+File = tuple[Attachment, Blob]
+"""A file that comes while the run goes on, and its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,36 +159,48 @@ class Steering:
     # --- input --------------------------------------------------------------------------------------------------------
 
     async def append_input(
-        self, caller: Caller, run_id: str, request_id: str, messages: Sequence[Message]
+        self, caller: Caller, run_id: str, request_id: str, messages: Sequence[Message], files: Sequence[File] = ()
     ) -> tuple[tuple[str, ...], Run]:
-        """Add messages of the user; returns their ids and the run when they are durable.
+        """Add messages of the user, and files behind them; returns the messages' ids and the run when all is durable.
 
-        The same ``request_id`` again adds nothing, whatever happened in between; empty: not idempotent. Raises
-        NotFound, InvalidRequest for what the run's provider cannot take, and Conflict: RUN_SETTLED when there will be
-        no next iteration, REQUEST_ID_REUSED.
+        A file is one that the run awaits, or another. The same ``request_id`` again adds nothing, whatever happened in
+        between; empty: not idempotent. Raises NotFound, InvalidRequest for what the run's provider cannot take or what
+        is there already, and Conflict: RUN_SETTLED when there will be no next iteration, REQUEST_ID_REUSED.
         """
-        ids = _message_ids(run_id, request_id, len(messages))
+        ids = _message_ids(run_id, request_id, len(messages) + len(files))
+        now = now_ns()
+        arrivals = [
+            arrived(attachment, content, message_id, run_id, now)
+            for (attachment, content), message_id in zip(files, ids[len(messages) :], strict=True)
+        ]
+        all_ = [*messages, *(fact.message for fact in arrivals)]
         execution = await self._runs.execution(caller, run_id)
         if execution is None:
-            return await self._appended_before(caller, run_id, request_id, ids, messages)
+            run = await self._appended_before(caller, run_id, request_id, ids, all_)
+            return ids[: len(messages)], run
         appended = execution.caller_side.appended
         if ids[0] not in appended:
             _require_sendable(execution, messages)
+            _require_new(execution, files, arrivals)
             if not execution.machine.takes_input:
                 raise _settled(run_id, "The run will not ask its model again. Send the input as a turn of its own.")
             given = tuple(
                 Message(message.role, message.parts, message_id, run_id)
-                for message, message_id in zip(messages, ids, strict=True)
+                for message, message_id in zip(messages, ids, strict=False)
             )
-            execution.feed(InputGiven(given))
+            if given:
+                # Before the files: the last one that a run awaits lets it go on, and the words belong to that.
+                execution.feed(InputGiven(given))
+            for fact in arrivals:
+                execution.feed(fact)
         else:
-            _require_same(run_id, request_id, [item for _, item in appended.values()], messages)
-        await _durable(execution, lambda: appended[ids[0]][0] if ids[0] in appended else None)
-        return ids, await self._runs.get_run(caller, run_id)
+            _require_same(run_id, request_id, [item for _, item in appended.values()], all_)
+        await _durable(execution, lambda: appended[ids[-1]][0] if ids[-1] in appended else None)
+        return ids[: len(messages)], await self._runs.get_run(caller, run_id)
 
     async def _appended_before(
         self, caller: Caller, run_id: str, request_id: str, ids: tuple[str, ...], messages: Sequence[Message]
-    ) -> tuple[tuple[str, ...], Run]:
+    ) -> Run:
         """A run that has ended may have taken this input before."""
         run = await self._runs.get_run(caller, run_id)
         known = [
@@ -194,7 +212,7 @@ class Steering:
         if all(message.message_id != ids[0] for message in known):
             raise _settled(run_id, "Nothing can be added any more. Send the input as a turn of its own.")
         _require_same(run_id, request_id, known, messages)
-        return ids, run
+        return run
 
 
 async def _durable(execution: Execution, sequence: Callable[[], int | None]) -> None:
@@ -262,6 +280,18 @@ def _require_sendable(execution: Execution, messages: Sequence[Message]) -> None
         except InvalidRequest as error:
             violations = [FieldViolation(f"input[{index}].{v.field}", v.description) for v in error.violations]
             raise InvalidRequest(violations, error.reason) from error
+
+
+def _require_new(execution: Execution, files: Sequence[File], arrivals: Sequence[AttachmentArrived]) -> None:
+    """Raises InvalidRequest for files that the run's provider cannot take, or that are there already."""
+    provider = execution.prepared.provider
+    assert provider is not None, "a prepared run has a provider"
+    for index, ((attachment, content), fact) in enumerate(zip(files, arrivals, strict=True)):
+        path = f"attachments[{index}]"
+        require_fitting(content, fact.message, provider, path)
+        known = execution.machine.attachments.get(attachment.attachment_id)
+        if known is not None and known.state is AttachmentState.READY:
+            raise InvalidRequest([FieldViolation(f"{path}.attachment_id", "is there already")])
 
 
 def _output(handed: Handed) -> ToolOutput:

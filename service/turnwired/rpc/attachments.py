@@ -80,9 +80,12 @@ def _read(message: message_pb2.Attachment, path: str, problems: Findings, *, pen
 
 
 def put_in(
-    messages: tuple[Message, ...], given: Sequence[Given], problems: Findings, path: str = "turn"
+    messages: tuple[Message, ...], given: Sequence[Given], problems: Findings, path: str = "turn."
 ) -> tuple[Message, ...]:
-    """The input with its files. Each attachment is to be referred to once, by a message of the user."""
+    """The input with its files. Each attachment is to be referred to once, by a message of the user.
+
+    ``path`` is what stands before the names of the request's fields.
+    """
     if not given and not any(_refers(message) for message in messages):
         return messages
     known = {each.attachment.attachment_id: each for each in given}
@@ -90,14 +93,14 @@ def put_in(
     out: list[Message] = []
     for index, message in enumerate(messages):
         if _refers(message):
-            out.append(_with_files(message, f"{path}.input[{index}]", known, used, problems))
+            out.append(_with_files(message, f"{path}input[{index}]", known, used, problems))
         else:
             out.append(message)
     for index, each in enumerate(given):
         times = used[each.attachment.attachment_id]
         if times != 1:
             what = "is not referred to by the input" if not times else f"is referred to {times} times; once is allowed"
-            problems.add(f"{path}.attachments[{index}]", what)
+            problems.add(f"{path}attachments[{index}]", what)
     return tuple(out)
 
 

@@ -35,4 +35,4 @@ def checked_input(run_id: str, request_id: str, messages: Sequence[Message]) -> 
             message_to_pb(message, request.input.add())
     except ValueError as error:
         raise InvalidRequest([FieldViolation("input", "holds a value that the contract cannot carry")]) from error
-    return appended(request)
+    return appended(request)[0]

@@ -72,8 +72,8 @@ class WaitingRpcs:
     ) -> turn_service_pb2.AppendInputResponse:
         """Add the user's words to a run in progress."""
         del context
-        messages = read.appended(request)
-        ids, run = await self._steering.append_input(self._caller, request.run_id, request.request_id, messages)
+        messages, files = read.appended(request)
+        ids, run = await self._steering.append_input(self._caller, request.run_id, request.request_id, messages, files)
         response = turn_service_pb2.AppendInputResponse(message_ids=ids)
         run_to_pb(run, response.run)
         return response

@@ -9,8 +9,10 @@ from turnwired.codec.enums import APPROVAL_DECISION, APPROVAL_STATE, TOOL_RESULT
 from turnwired.codec.message import messages_from_pb, tool_result_from_pb
 from turnwired.domain.approval import ApprovalDecision, ApprovalState
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
-from turnwired.domain.message import AttachmentRef, Message, Role, ToolCall, ToolResult, ToolResultStatus
-from turnwired.engine.steering import Answer, Handed
+from turnwired.domain.message import AttachmentRef, Blob, Message, Role, ToolCall, ToolResult, ToolResultStatus
+from turnwired.engine.attaching import MAX_BYTES
+from turnwired.engine.steering import Answer, File, Handed
+from turnwired.rpc.attachments import put_in, read_attachments
 from turnwired.rpc.request import Problems, check_blobs, is_blank, require_id
 from turnwired.store.port import ApprovalFilter
 
@@ -110,16 +112,15 @@ def _handed(result: ToolResult, why: str | None, path: str, problems: Problems) 
     return Handed(result.call_id, result.content, result.structured_json, is_error, why or "")
 
 
-def appended(request: turn_service_pb2.AppendInputRequest) -> tuple[Message, ...]:
-    """Checked messages of the user. Raises InvalidRequest."""
+def appended(request: turn_service_pb2.AppendInputRequest) -> tuple[tuple[Message, ...], tuple[File, ...]]:
+    """Checked messages of the user, with the files that they refer to in them, and the other files. InvalidRequest."""
     problems = Problems()
     problems.check_id("run_id", request.run_id)
     if request.request_id:
         problems.check_id("request_id", request.request_id)
-    if request.attachments:
-        problems.refuse("attachments", "are")
-    if not 1 <= len(request.input) <= MAX_MESSAGES:
-        problems.add("input", f"must have 1 to {MAX_MESSAGES} messages")
+    given = read_attachments(request.attachments, "attachments", problems, pending=False)
+    if (not given and not request.input) or len(request.input) > MAX_MESSAGES:
+        problems.add("input", f"must have 1 to {MAX_MESSAGES} messages, unless there are attachments")
     elif sum(len(message.parts) for message in request.input) > MAX_MESSAGE_PARTS:
         problems.add("input", f"at most {MAX_MESSAGE_PARTS} parts are allowed")
     problems.raise_if_any()
@@ -129,8 +130,19 @@ def appended(request: turn_service_pb2.AppendInputRequest) -> tuple[Message, ...
         raise InvalidRequest([FieldViolation(error.path, error.problem)]) from error
     for index, message in enumerate(messages):
         _check_message(message, f"input[{index}]", problems)
+    named = {
+        part.content.attachment_id
+        for message in messages
+        for part in message.parts
+        if isinstance(part.content, AttachmentRef)
+    }
+    messages = put_in(messages, [each for each in given if each.attachment.attachment_id in named], problems, "")
+    blobs = [part.content for message in messages for part in message.parts if isinstance(part.content, Blob)]
+    if (size := sum(len(blob.data) for blob in blobs)) > MAX_BYTES:
+        problems.add("input", f"has files of {size} bytes; at most {MAX_BYTES} may come while the run goes on")
     problems.raise_if_any()
-    return messages
+    rest = [each for each in given if each.attachment.attachment_id not in named]
+    return messages, tuple((each.attachment, each.content) for each in rest if each.content is not None)
 
 
 def _check_message(message: Message, path: str, problems: Problems) -> None:
@@ -142,6 +154,4 @@ def _check_message(message: Message, path: str, problems: Problems) -> None:
         problems.add(f"{path}.parts", "must say something: all of its text is blank")
     if any(isinstance(part.content, ToolCall | ToolResult) for part in message.parts):
         problems.add(f"{path}.parts", "must hold no calls and no results")
-    if any(isinstance(part.content, AttachmentRef) for part in message.parts):
-        problems.refuse(f"{path}.parts", "attachments are")
     check_blobs(message, path, problems)

@@ -30,6 +30,7 @@ _NOT_EXECUTED: Final = frozenset(
         Reason.TOOL_NOT_EXECUTED,
         Reason.TOOL_ARGUMENTS_INVALID,
         Reason.MCP_UNAVAILABLE,
+        Reason.TOOL_SOURCE_UNAVAILABLE,
         Reason.OVERLOADED,
     )
 )

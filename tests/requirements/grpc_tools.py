@@ -1,0 +1,37 @@
+"""Behaviours of gRPC services as sources of tools, each with an id that its tests name."""
+
+from __future__ import annotations
+
+REQUIREMENTS: dict[str, str] = {
+    "GRPC-1": "A method is a tool named as its verb and resource are; a name of several services has theirs in front.",
+    "GRPC-2": "Annotations come from the method's idempotency_level, else from its verb; nothing else is guessed.",
+    "GRPC-3": "Schemas take what ProtoJSON takes: scalars, 64 bits as number or text, bytes, lists, maps, enums.",
+    "GRPC-4": "Well-known types have the form that ProtoJSON gives them; what is no object in JSON is wrapped in one.",
+    "GRPC-5": "A schema allows at most one member of a oneof, and requires what the descriptors call required.",
+    "GRPC-6": "A message that holds itself has a schema with an end; a schema is bounded in size and depth.",
+    "GRPC-7": "Comments are descriptions of tools, fields, messages and enums where there is source information.",
+    "GRPC-8": "What a service has is asked by reflection v1, else v1alpha, with the files that others import.",
+    "GRPC-9": "A descriptor set stands in for reflection, and the server need not be up for its tools to be known.",
+    "GRPC-10": "A method that takes a stream, and a service that cannot be described, is left out and reported.",
+    "GRPC-11": "A file that is broken takes along what needs it alone: cycles, missing imports, types declared anew.",
+    "GRPC-12": "Arguments become the message that they say and the answer becomes ProtoJSON, zeros included.",
+    "GRPC-13": "Arguments that are no such message are refused with a path and without their values; nothing is sent.",
+    "GRPC-14": "A call carries the caller, an idempotency key, the trace and the token, whatever characters they have.",
+    "GRPC-15": "A call has the deadline of its invocation, and cancelling it reaches the service.",
+    "GRPC-16": "A status becomes a typed failure with its code; its words are for the model, without credentials.",
+    "GRPC-17": "BadRequest and ErrorInfo of a status are shown, RetryInfo says when to try again.",
+    "GRPC-18": "A call that could not be sent is not executed, retryable, and said so within seconds.",
+    "GRPC-19": "A call that was lost is never made again unless the method may be repeated; its outcome is unknown.",
+    "GRPC-20": "A streamed answer ends at a count, a size or a time, and says that it was cut.",
+    "GRPC-21": "What a stream gave before it failed is shown with the failure.",
+    "GRPC-22": "A message that is too long, either way, is an error of its call alone.",
+    "GRPC-23": "A configuration that cannot be meant is refused with the key and what to do.",
+    "GRPC-24": "TLS is on unless the address is of this machine or the configuration says insecure.",
+    "GRPC-25": "A service that cannot be reached, hangs or talks nonsense fails alone, in bounded time, and says why.",
+    "GRPC-26": "A service that is back is connected to again; its descriptors are read anew, and when they are old.",
+    "GRPC-27": "A service that has not changed keeps its list of tools.",
+    "GRPC-28": "Thousands of methods are listed in seconds, without holding up the event loop.",
+    "GRPC-29": "gRPC's own services, such as health, are tools when they are named, as is whatever describes itself.",
+    "GRPC-30": "A service of the configuration is in the tools of a run, of ListTools and of the command line.",
+    "GRPC-31": "The page about gRPC services runs, and prints what it says.",
+}
