@@ -274,6 +274,10 @@ class StageProvider:
         """One for each message."""
         return await self.kit.count_tokens(request)
 
+    async def measure(self, model: str, pieces: Sequence[bytes]) -> Sequence[int]:
+        """As the scripted one."""
+        return await self.kit.measure(model, pieces)
+
     async def generate(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelItem], None]:
         """Say what the test tells."""
         call = self.stage.called(request)

@@ -16,7 +16,8 @@ from turnwire.v1 import event_pb2, turn_service_pb2
 from turnwired.codec.frame import Visibility
 from turnwired.domain.errors import StoreError, Unavailable
 from turnwired.domain.run import Cursor, TurnSpec
-from turnwired.engine.service import Accepted, Engine
+from turnwired.engine.live import Accepted
+from turnwired.engine.service import Engine
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from engine.actors import MarkingTelemetry, Stage, StageProvider, no_price
 from engine.disk import Connection, Disk
@@ -92,7 +93,7 @@ class Lives:
             providers={"scripted": StageProvider(self.stage)},
             default_model=MODEL,
             registry=MemoryRegistry(self.stage.functions()),
-            store=self.connection,
+            store=cast(Store, self.connection),
             telemetry=MarkingTelemetry(),
             price_of=no_price,
             compile_output=compile_output,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from engine.harness import CALLER, Reader, world
 
+from engine.harness import CALLER, Reader, world
 from turnwired.domain.event import RunStarted
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import NewRun
