@@ -24,12 +24,16 @@ TROUBLED_SECONDS = 40.0
 
 @dataclass
 class Disk:
-    """The store and its ledgers, by run id. ``threaded``: the store answers from threads of its own."""
+    """The store and its ledgers, by run id. ``threaded``: the store answers from threads of its own.
+
+    ``wrong`` is what was found in a place where the engine would take the complaint for a fault of the store.
+    """
 
     loop: SteppedLoop
     store: Store
     threaded: bool
     ledgers: dict[str, Ledger] = field(default_factory=dict[str, Ledger])
+    wrong: list[str] = field(default_factory=list[str])
     order: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
@@ -50,6 +54,8 @@ class Disk:
         """A row reaches the store."""
 
         async def write() -> None:
+            if row.run_id not in self.ledgers:
+                self.wrong.append("something happens to a run that is not stored")
             ledger = self.ledgers[row.run_id]
             known = row.row_no <= len(ledger.rows)
             await self.store.append(row, settlement, *more)

@@ -221,7 +221,7 @@ class Lives:
 
     def check(self) -> None:
         """After each step."""
-        assert not self.stage.wrong, self.stage.wrong
+        assert not self.stage.wrong + self.disk.wrong, self.stage.wrong + self.disk.wrong
         assert not self.loop.complaints, self.loop.complaints
         for turn in self.turns:
             self._check_turn(turn)
@@ -256,6 +256,8 @@ class Lives:
         acting = {call.run_id for call in self.stage.live_calls} | {act.run_id for act in self.stage.live_acts}
         for run_id in live & unsettled:
             ledger = self.disk.ledgers[run_id]
+            assert self.engine._live[run_id].log.failure is None, "a run that cannot be stored goes on"
+            assert ledger.new.parent_run_id in (None, *live), "a run goes on after the one that it was made for"
             children = live.intersection(ledger.children.values())
             assert run_id in acting or children or ledger.retry_due or ledger.waiting, "a run waits for nothing"
         for follower in self.followers:
@@ -285,7 +287,7 @@ class Lives:
             assert not known or seen.state is RunState.SETTLED, "a run that has ended is said to go on"
             assert seen.parent_run_id == ledger.new.parent_run_id
             assert seen.session_id == ledger.new.session_id
-        if self.settled_down and not ledger.settled:
+        if not (ledger.settled or connection.away or connection.troubled):
             trace = self.loop.finish(self.engine.get_trace(CALLER, run_id))  # now that nothing goes on beside it
             milestones = [item for item in ledger.events if visibility_of(item.event) is not Visibility.DELTA]
             assert trace == trace_of(milestones), "the trace of a run that goes on is not its log"

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -74,6 +75,7 @@ class ServiceRules(RuleBasedStateMachine):
         request_id=st.sampled_from(("", "", "", "q", "r")),
         stays=st.sampled_from((None, *OnDisconnect)),
         follow=st.sampled_from((True, True, True, False)),
+        behalf=st.sampled_from((False, False, False, True)),
         rounds=draws.ROUNDS,
     )
     def somebody_asks_for_a_turn(
@@ -84,6 +86,7 @@ class ServiceRules(RuleBasedStateMachine):
         request_id: str,
         stays: OnDisconnect | None,
         follow: bool,
+        behalf: bool,
         rounds: int | None,
     ) -> None:
         self.count += 1
@@ -94,6 +97,7 @@ class ServiceRules(RuleBasedStateMachine):
             agent_id=agent,
             session_id=session,
             policy=draws.POLICIES[policy],
+            parent_run_id=self.unsettled[-1].new.run_id if behalf and self.unsettled else None,
             include_trace=bool(self.count % 2),
             on_disconnect=stays,
             digest=f"{session} {agent}".encode(),
@@ -103,6 +107,20 @@ class ServiceRules(RuleBasedStateMachine):
         if follow and turn.accepted is not None and turn.accepted.run_id in self.w.disk.ledgers:
             self.w.follow(self.w.disk.ledgers[turn.accepted.run_id], Visibility.DELTA, 0)
             self.w.go(rounds)
+
+    @property
+    def repeatable(self) -> list[Turn]:
+        return [turn for turn in self.w.turns if turn.spec.request_id and turn.accepted is not None]
+
+    @precondition(lambda self: self.repeatable)
+    @rule(pick=draws.PICK, rounds=draws.ROUNDS)
+    def somebody_asks_for_a_turn_again(self, pick: int, rounds: int | None) -> None:
+        before = one(self.repeatable, pick)
+        again = self.w.begin(replace(before.spec, parent_run_id=None))
+        self.w.go(rounds)
+        if again.accepted is not None and before.accepted is not None:
+            assert again.accepted.run_id == before.accepted.run_id, "a repeated turn is another run"
+            assert again.accepted.existing
 
     @property
     def leavers(self) -> list[Turn]:
