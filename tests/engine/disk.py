@@ -18,6 +18,8 @@ from turnwired.domain.failure import Reason
 from turnwired.store.port import LogRow, NewRun, RunCreated, Settlement, Store, StoredRun
 
 T = TypeVar("T")
+APART = "apart"
+"""Name of tasks that are the disk's, and go on when a process dies: what a thread has taken is done."""
 TROUBLED_SECONDS = 40.0
 """How long after a fault of the store a run may be without its end: longer than the longest pause between two tries."""
 
@@ -40,7 +42,7 @@ class Disk:
         """Have the store answer. One request after the other where threads do it, so that each run is like the last."""
         if not self.threaded:
             return await request()
-        return await asyncio.shield(self.loop.create_task(self._ask_thread(request)))
+        return await asyncio.shield(self.loop.create_task(self._ask_thread(request), name=APART))
 
     async def _ask_thread(self, request: Callable[[], Awaitable[T]]) -> T:
         async with self.order:
@@ -175,17 +177,17 @@ class Connection:
             self.fail -= 1
             raise self._unavailable("the disk is full")
         written = await write()
-        self._require_disk()
+        self._require_disk(uncertain=True)
         if self.lose > 0:
             self.lose -= 1
             raise self._unavailable("did not answer in time", uncertain=True)
         return written
 
-    def _require_disk(self) -> None:
+    def _require_disk(self, *, uncertain: bool = False) -> None:
         if self.dead:
             raise Fenced("the process has died")
         if self.away:
-            raise self._unavailable("the disk cannot be reached")
+            raise self._unavailable("the disk cannot be reached", uncertain=uncertain)
 
     def _unavailable(self, why: str, *, uncertain: bool = False) -> StoreUnavailable:
         self.trouble = self.disk.loop.now

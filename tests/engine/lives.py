@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from engine.actors import MarkingTelemetry, Stage, StageProvider, no_price
-from engine.disk import Connection, Disk
+from engine.disk import APART, Connection, Disk
 from engine.followers import Follower, Turn
 from engine.harness import CALLER
 from engine.judge import assert_history, assert_log
@@ -126,6 +126,9 @@ class Lives:
         self._leave.set()
         self.connection.release()
         self.loop.advance(LONG)
+        if self.connection.dead:  # of a write that a thread had taken
+            self.bury()
+            return
         assert self._main is not None
         assert self._main.done(), "the process does not end"
         assert self._main.exception() is None, self._main.exception()
@@ -137,7 +140,7 @@ class Lives:
         for act in self.stage.live_acts:
             act.deaf = False
         for _ in range(20):
-            tasks = asyncio.all_tasks(self.loop)
+            tasks = {task for task in asyncio.all_tasks(self.loop) if task.get_name() != APART}
             if not tasks:
                 break
             for task in tasks:
@@ -146,10 +149,11 @@ class Lives:
             tasks.clear()
         self._main = None
         self.loop.complaints.clear()  # nobody hears them
+        self.loop.drain()  # the disk does what it has taken
         self._clear("the process has died")
 
     def _clear(self, why: str) -> None:
-        left = [task for task in asyncio.all_tasks(self.loop) if task.get_name() != "apart"]
+        left = [task for task in asyncio.all_tasks(self.loop) if task.get_name() != APART]
         assert not left, f"{why}, and goes on: {left}"
         self.loop.drain()
         for call in self.stage.calls:
