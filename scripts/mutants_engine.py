@@ -25,12 +25,6 @@ ENGINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ("the end is told before it is durable", "execution", " and self.log.finished", ""),
     ("traces show what is not durable", "execution", " if item.sequence <= self.log.visible", ""),
     ("the deadline outlives the run", "run_clock", "            self._timer.cancel()\n", "            pass\n"),
-    (
-        "tasks outlive the run",
-        "execution",
-        "                    tasks.cancel_scope.cancel()\n",
-        "                    pass\n",
-    ),
     ("children outlive their parent", "service", "self.cancel_if_live(child, PARENT_ENDED)", "pass"),
     ("a run of doubt has no owner", "service", "isinstance(error, StoreUnavailable) and error.uncertain", "False"),
     ("a repeated turn runs again", "service", "        if not created.existing:\n", "        if True:\n"),

@@ -249,6 +249,10 @@ class Lives:
 
     def check_idle(self) -> None:
         """When the loop is idle, and the store has answered all: no run is stuck, and every reader has all there is."""
+        heard = {call.run_id for call in self.stage.live_calls}
+        heard |= {act.run_id for act in self.stage.live_acts if not act.deaf}
+        for run_id, live_run in self.engine._live.items():
+            assert live_run.log.failure is None or run_id not in heard, "a run that cannot be stored goes on"
         if not self.settled_down:
             return
         self.stage.check_late()
@@ -260,7 +264,6 @@ class Lives:
         acting = {call.run_id for call in self.stage.live_calls} | {act.run_id for act in self.stage.live_acts}
         for run_id in live & unsettled:
             ledger = self.disk.ledgers[run_id]
-            assert self.engine._live[run_id].log.failure is None, "a run that cannot be stored goes on"
             assert ledger.new.parent_run_id in (None, *live), "a run goes on after the one that it was made for"
             children = live.intersection(ledger.children.values())
             assert run_id in acting or children or ledger.retry_due or ledger.waiting, "a run waits for nothing"
@@ -291,7 +294,7 @@ class Lives:
             assert not known or seen.state is RunState.SETTLED, "a run that has ended is said to go on"
             assert seen.parent_run_id == ledger.new.parent_run_id
             assert seen.session_id == ledger.new.session_id
-        if not (ledger.settled or connection.away or connection.troubled):
+        if not (connection.troubled or run.state is RunState.SETTLED):
             trace = self.loop.finish(self.engine.get_trace(CALLER, run_id))  # now that nothing goes on beside it
             milestones = [item for item in ledger.events if visibility_of(item.event) is not Visibility.DELTA]
             assert trace == trace_of(milestones), "the trace of a run that goes on is not its log"
