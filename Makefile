@@ -44,7 +44,7 @@ types: environment-dev ## mypy strict and pyright over service, clients, tests a
 layers: environment-dev ## The arrows between packages (end of pyproject.toml), by import-linter
 	@$(VENV)/bin/lint-imports --no-cache
 
-mutants: environment-dev ## Seed faults in the turn machine; its tests must notice each
+mutants: environment-dev ## Seed faults in the turn machine and the engine; their tests must notice each
 	@$(PY) scripts/mutants.py
 
 contract: buf ## buf lint, format and breaking over proto/

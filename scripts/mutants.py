@@ -1,8 +1,9 @@
-"""Seeds faults in the turn machine and checks that its tests notice each of them.
+"""Seeds faults in the turn machine and in the engine and checks that their tests notice each of them.
 
 ``python scripts/mutants.py`` prints a table and exits 1 when a fault survives. Each fault is first put before the
-property tests alone (tests/turn/test_invariants.py), and before the example tests when those do not notice it. No file
-is changed: each fault lives in a forked process that imports one module of ``turnwired.turn`` with other words in it.
+property tests alone (tests/turn/test_invariants.py), and before the example tests when those do not notice it; one of
+the engine is put before its state machine (tests/engine/test_real_machine.py). No file is changed: each fault lives in
+a forked process that imports one module with other words in it.
 Needs fork, so it does not run on Windows.
 """
 
@@ -26,7 +27,10 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = 80
 """Examples of the property tests for each fault; the suite itself uses more."""
+ENGINE_EXAMPLES = 2000
+"""Examples of the state machine over the real engine for each fault in the engine, as many as CI runs of it."""
 SECONDS = 60
+ENGINE_SECONDS = 400
 """Longest processor time for one fault; a machine that hangs is noticed too."""
 LEAST_BY_PROPERTIES = 30
 """Faults that the property tests must notice by themselves."""
@@ -35,6 +39,7 @@ LEAST_BY_PROPERTIES = 30
 CALL_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_calls").CALL_MUTANTS
 WAITING_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_waiting").WAITING_MUTANTS
 CONTEXT_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_context").CONTEXT_MUTANTS
+ENGINE_MUTANTS: Sequence[tuple[str, str, str, str]] = importlib.import_module("mutants_engine").ENGINE_MUTANTS
 """Of the files beside this one."""
 
 
@@ -317,6 +322,7 @@ MUTANTS = (
     ),
     Mutant("recovery forgets calls", "recovery", "closing.append(ToolCallFinished(call.result))", "pass"),
     *(Mutant(*fault) for fault in (*CALL_MUTANTS, *WAITING_MUTANTS, *CONTEXT_MUTANTS)),
+    *(Mutant(what, f"engine.{file}", old, new) for what, file, old, new in ENGINE_MUTANTS),
 )
 
 EXAMPLE_FILES = (
@@ -393,19 +399,25 @@ class FaultyFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._source, f"<faulty {self._name}>", "exec"), module.__dict__)  # noqa: S102 - that is its job
 
 
+def of_engine(mutant: Mutant) -> bool:
+    """Whether the fault is put before the state machine over the real engine."""
+    return mutant.file.startswith("engine.")
+
+
 def judge(mutant: Mutant) -> tuple[str, str]:
     """Put one fault before the tests, in this process: who noticed it, and the complaint."""
     sys.meta_path.insert(0, FaultyFinder(module_of(mutant), faulty_source(mutant)))
-    from turn.test_invariants import check
+    engine = of_engine(mutant)
+    check = importlib.import_module("engine.test_real_machine" if engine else "turn.test_invariants").check
 
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            check(EXAMPLES, derandomize=True, shrink=False)
+            check(ENGINE_EXAMPLES if engine else EXAMPLES, derandomize=True, shrink=False)
     except BaseException as error:  # noqa: BLE001 - whatever the faulty machine raises is a complaint
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         return PROPERTIES_DID, (str(error).splitlines() or [type(error).__name__])[0]
-    failed = run_examples()
+    failed = "" if engine else run_examples()
     return (EXAMPLES_DID, failed) if failed else (NOBODY, "")
 
 
@@ -443,7 +455,7 @@ def fork(mutant: Mutant) -> tuple[int, int]:
         os.close(writing)
         return child, reading
     os.close(reading)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, ENGINE_SECONDS if of_engine(mutant) else SECONDS)
     code = 2
     try:
         noticed_by, complaint = judge(mutant)
@@ -481,8 +493,9 @@ def judge_all(mutants: Sequence[Mutant], jobs: int) -> list[Verdict]:
 
 def main() -> int:
     """Judge the sound machine and all faults, and print the table."""
-    parser = argparse.ArgumentParser(description="Seed faults in the turn machine; its tests must notice each.")
+    parser = argparse.ArgumentParser(description="Seed faults in turn and engine; their tests must notice each.")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 4), help="faults judged side by side")
+    parser.add_argument("--engine", action="store_true", help="only faults of the engine")
     parser.add_argument("--only", default="", help="only faults whose description has this in it")
     parser.add_argument("--every", type=int, default=1, help="only each so-manieth fault, for a quick look")
     options = parser.parse_args()
@@ -490,7 +503,8 @@ def main() -> int:
     sys.path[:0] = [str(ROOT / "service"), str(ROOT / "tests")]
     for name in ("pytest", "hypothesis.stateful", "turnwired.domain.event", "turnwired.policy.bounds"):
         importlib.import_module(name)  # once, before the forks
-    chosen = [mutant for mutant in MUTANTS if options.only in mutant.what][:: options.every]
+    among = [mutant for mutant in MUTANTS if of_engine(mutant) or not options.engine]
+    chosen = [mutant for mutant in among if options.only in mutant.what][:: options.every]
     sound, *verdicts = judge_all([SOUND, *chosen], options.jobs)
     if sound.noticed_by != NOBODY:
         print(f"the machine as it is fails its tests: {sound.complaint}")
@@ -502,7 +516,7 @@ def main() -> int:
         f"\n{len(verdicts)} faults: {counts[PROPERTIES_DID]} noticed by the properties, {counts[EXAMPLES_DID]} by the "
         f"examples, {counts[NOBODY]} survived; {time.monotonic() - began:.0f} s"
     )
-    enough = options.only or options.every > 1 or counts[PROPERTIES_DID] >= LEAST_BY_PROPERTIES
+    enough = options.only or options.engine or options.every > 1 or counts[PROPERTIES_DID] >= LEAST_BY_PROPERTIES
     return 0 if enough and not counts[NOBODY] else 1
 
 

@@ -14,7 +14,7 @@ SECONDS = 900
 """Each sixth fault takes under a minute on two idle cores, minutes on busy ones; `make mutants` judges them all."""
 
 
-@pytest.mark.requirement("TURN-28")
+@pytest.mark.requirement("TURN-28", "REAL-6")
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 30)
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")

@@ -97,7 +97,7 @@ async def settle_orphan(store: Store, stored: StoredRun, failure: Failure, hooks
     side.restore(events, ())
     for logged in events:
         fold.add(logged)
-    closing = closing_step(stored.run_id, stored.agent_id, stored.session_id, events, failure)
+    closing = closing_step(stored.run_id, stored.agent_id, stored.session_id, events, failure, stored.parent_run_id)
     finished: RunFinished | None = None
     now = now_ns()
     for emitted in closing.events:

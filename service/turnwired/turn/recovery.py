@@ -107,7 +107,12 @@ class _Iteration:
 
 
 def closing_step(
-    run_id: str, agent_id: str, session_id: str | None, events: Iterable[LoggedEvent], failure: Failure
+    run_id: str,
+    agent_id: str,
+    session_id: str | None,
+    events: Iterable[LoggedEvent],
+    failure: Failure,
+    parent_run_id: str | None = None,
 ) -> Closing:
     """Close the log of a run that was found unfinished: ERRORED with ``failure``, such as SERVER_RESTARTED.
 
@@ -116,7 +121,8 @@ def closing_step(
     replay = Replay()
     for logged in events:
         replay.add(logged)
-    started = RunStarted(run_id, agent_id, 0, ModelSelection("", ""), EffectivePolicy(Policy(), ()), (), session_id)
+    policy = EffectivePolicy(Policy(), ())
+    started = RunStarted(run_id, agent_id, 0, ModelSelection("", ""), policy, (), session_id, parent_run_id)
     return replay.close(started, failure)
 
 
