@@ -45,7 +45,7 @@ layers: environment-dev ## The arrows between packages (end of pyproject.toml), 
 	@$(VENV)/bin/lint-imports --no-cache
 
 mutants: environment-dev ## Seed faults in the turn machine and the engine; their tests must notice each
-	@$(PY) scripts/mutants.py
+	@$(PY) scripts/mutants.py $(ARGS)
 
 contract: buf ## buf lint, format and breaking over proto/
 	@scripts/buf/buf lint proto

@@ -98,7 +98,14 @@ async def test_runs_that_wait_for_an_app_hold_no_frame_and_those_that_are_delete
     held, most, follow_run = 0, 0, Engine.follow
 
     async def watched(
-        engine: Engine, caller: Caller, run_id: str, cursor: Cursor, level: Visibility, send: Send
+        engine: Engine,
+        caller: Caller,
+        run_id: str,
+        cursor: Cursor,
+        level: Visibility,
+        send: Send,
+        *,
+        until_waiting: bool = False,
     ) -> None:
         async def counted(frame: bytes) -> None:
             nonlocal held, most
@@ -109,7 +116,8 @@ async def test_runs_that_wait_for_an_app_hold_no_frame_and_those_that_are_delete
             finally:
                 held -= 1
 
-        await follow_run(engine, caller, run_id, cursor, level, counted if level is Visibility.MILESTONE else send)
+        told = counted if level is Visibility.MILESTONE else send
+        await follow_run(engine, caller, run_id, cursor, level, told, until_waiting=until_waiting)
 
     monkeypatch.setattr(Engine, "follow", watched)
     gate = asyncio.Event()
