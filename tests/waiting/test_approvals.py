@@ -49,7 +49,7 @@ async def asked(s: Served, **fields: object) -> tuple[approval_pb2.Approval, asy
     return seen.asked[-1], task
 
 
-@pytest.mark.requirement("APPROVE-10")
+@pytest.mark.requirement("APPROVE-10", "SCN-109")
 async def test_scenario_109_a_call_that_was_approved_elsewhere_runs_and_its_result_is_told_in_order() -> None:
     mail = Mail()
     async with served([MAIL, answer("Sent.")], mail.send_mail, policy=asking("send_mail")) as s:
@@ -130,7 +130,7 @@ async def test_a_rejection_reaches_the_model_with_the_words_of_the_person_and_th
     assert mail.sent == []
 
 
-@pytest.mark.requirement("APPROVE-13")
+@pytest.mark.requirement("APPROVE-13", "SCN-103")
 async def test_scenario_103_of_answers_at_once_one_counts_and_the_others_learn_which() -> None:
     mail = Mail()
     async with served([MAIL, answer("Sent.")], mail.send_mail, policy=asking()) as s:

@@ -94,7 +94,7 @@ async def gone_on(w: World, run_id: str, before: Reader) -> tuple[Reader, asynci
     return reader, task
 
 
-@pytest.mark.requirement("APPROVE-60")
+@pytest.mark.requirement("APPROVE-60", "SCN-100")
 @pytest.mark.parametrize("dies", [False, True])
 async def test_scenario_100_a_question_is_there_after_a_restart_and_its_answer_runs_the_call_once(dies: bool) -> None:
     store, acting = dying(), Acting()
