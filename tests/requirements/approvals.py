@@ -47,5 +47,10 @@ REQUIREMENTS: dict[str, str] = {
     "APPROVE-52": "A waiting run that cannot go on is closed, its questions withdrawn.",
     "APPROVE-53": "A stop leaves the runs that wait, or begin to, and ends the others.",
     "APPROVE-54": "A child run may do nothing that its parent may not; its questions are its own.",
+    "APPROVE-55": "A result that was taken before a restart is a duplicate after it, as it was before.",
+    "APPROVE-56": "What ended runs below a waiting run spent counts against its budgets after a restart too.",
+    "APPROVE-57": "A waiting child has the permissions and budgets of its parent after a restart too.",
+    "APPROVE-58": "A page of questions or of runs fits what clients take; a token that none gave is refused.",
+    "APPROVE-59": "A person's comment reaches the model without what no tool result may hold.",
     "APPROVE-50": "Of answers, cancellations and expiries at once exactly one counts, and all agree which.",
 }

@@ -234,6 +234,12 @@ class Purse:
             return tokens_of(usage)
         return cost.amount_nanos if cost is not None and cost.currency_code == unit else 0
 
+    def spent_below(self, usage: Usage, cost: Cost | None) -> None:
+        """A run below ended in an earlier process: stored totals have it, what is this run's alone has not."""
+        for line in self._lines:
+            if line.account.key.stored is None and line.account.key.name == self._spender.run_id:
+                line.account.base += self._charged(line.budget.unit, usage, cost)
+
     def release(self) -> None:
         """Give back what is reserved."""
         for unit, amount in self._held.items():

@@ -24,10 +24,12 @@ from turnwired.domain.event import (
     RunWaiting,
     ToolCallExecuting,
     ToolCallFinished,
+    ToolCallStarted,
 )
 from turnwired.domain.message import Message
 from turnwired.domain.policy import PermissionRule
 from turnwired.domain.run import Run, RunState
+from turnwired.domain.tool import ToolSource
 from turnwired.engine.log import now_ns
 from turnwired.store.port import Changes, StoredApproval, StoredRule
 from turnwired.turn.facts import WaitExpired
@@ -204,12 +206,26 @@ class CallerSide:
     # --- after a restart ----------------------------------------------------------------------------------------------
 
     def restore(self, events: Iterable[LoggedEvent], call_ids: Iterable[str]) -> None:
-        """Take note of a log that was written before. ``call_ids`` are those of the calls that the caller has."""
-        with_caller = set(call_ids)
+        """Take note of a log that was written before. ``call_ids`` are those of the calls that the caller has.
+
+        Those that it had and has answered are known by their source, or by what the run waited for: their results may
+        be handed in again.
+        """
+        with_caller, executing = set(call_ids), dict[str, int]()
         for logged in events:
-            event = logged.event
-            if isinstance(event, ToolCallExecuting) and event.call_id in with_caller:
-                self.calls[event.call_id] = HandedOut(logged.time_ns)
+            match event := logged.event:
+                case ToolCallStarted(call_id, tool) if tool is not None and tool.source is ToolSource.CLIENT:
+                    with_caller.add(call_id)
+                case ToolCallExecuting(call_id) if call_id in with_caller:
+                    self.calls[call_id] = HandedOut(logged.time_ns)
+                case ToolCallExecuting(call_id):
+                    executing[call_id] = logged.time_ns
+                case RunWaiting(client_tool_calls=calls):
+                    for call in calls:  # also those of other sources, in the mode RETURN
+                        since = executing.get(call.call_id, logged.time_ns)
+                        self.calls.setdefault(call.call_id, HandedOut(since))
+                case _:
+                    pass
             self.record(event, logged.sequence, logged.time_ns)
 
 

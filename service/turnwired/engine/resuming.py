@@ -20,10 +20,12 @@ from turnwired.engine.log import RunLog
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer
 from turnwired.engine.recovery import read_log, run_of
-from turnwired.store.port import Store, StoredRun
+from turnwired.store.port import RunFilter, Store, StoredRun
 from turnwired.turn.resume import resumed
 
 logger = logging.getLogger(__name__)
+
+_PAGE = 500
 
 
 def left_waiting(store: Store, stored: StoredRun, depth: int) -> Live | None:
@@ -43,9 +45,18 @@ def left_waiting(store: Store, stored: StoredRun, depth: int) -> Live | None:
 
 
 async def waiting_again(
-    wiring: Wiring, preparer: Preparer, run: Run, stored: StoredRun, log: RunLog, depth: int
+    wiring: Wiring,
+    preparer: Preparer,
+    run: Run,
+    stored: StoredRun,
+    log: RunLog,
+    depth: int,
+    above: Execution | None = None,
 ) -> Execution | None:
-    """The execution of a run that stands where its log ends. None when it cannot go on, which the log tells why."""
+    """The execution of a run that stands where its log ends. None when it cannot go on, which the log tells why.
+
+    ``above``: the run that it is a child of, which binds it as it did before.
+    """
     try:
         events = await read_log(wiring.store, stored.run_id)
         started = next((item for item in events if isinstance(item.event, RunStarted)), None)
@@ -66,8 +77,18 @@ async def waiting_again(
         agent_revision=started.event.agent_revision,
     )
     headers = _parent_headers(started.event.trace_context)
-    sessions = () if spec.session_id is None else (spec.session_id,)
-    prepared, setup = await preparer.prepare(resolved, run, spec.input, headers, depth, sessions=sessions, again=True)
+    own = () if spec.session_id is None else (spec.session_id,)
+    prepared, setup = await preparer.prepare(
+        resolved,
+        run,
+        spec.input,
+        headers,
+        depth,
+        () if above is None else above.budget_lines,
+        own if above is None else own + above.sessions,
+        parents=() if above is None else (above.permissions,),
+        again=True,
+    )
     if prepared.failure is not None:
         logger.warning("run %s cannot go on waiting: %s", stored.run_id, prepared.failure.message)
         return None
@@ -76,9 +97,30 @@ async def waiting_again(
         for event in (item.event for item in events):
             if isinstance(event, IterationFinished | IterationRetryScheduled):
                 purse.charge(event.usage, event.cost)  # what the run has spent, it has spent
+        try:
+            for ended in await _ended_below(wiring.store, stored):
+                purse.spent_below(ended.usage, ended.cost)
+        except (CodecError, StoreError) as error:
+            logger.warning("run %s cannot go on waiting: %s", stored.run_id, error)
+            machine = None
         if machine is None:
             purse.close()
     return None if machine is None else Execution(wiring, prepared, machine, log, events)
+
+
+async def _ended_below(store: Store, stored: StoredRun) -> list[Run]:
+    """The runs that were made on behalf of this one, and on theirs, and have ended."""
+    ended: list[Run] = []
+    left = [stored.run_id]
+    while left:
+        query, token = RunFilter(stored.tenant, parent_run_id=left.pop()), ""
+        while True:
+            page, token = await store.list_runs(query, _PAGE, token)
+            left += [run.run_id for run in page]
+            ended += [run_of(run) for run in page if run.state is RunState.SETTLED]
+            if not token:
+                break
+    return ended
 
 
 def _parent_headers(trace: TraceContext) -> dict[str, str]:

@@ -306,7 +306,15 @@ class Engine:
 
     async def _own_again(self, live: Live, stored: StoredRun) -> None:
         async def execution() -> Execution | None:
-            return await waiting_again(self._wiring, self._preparer, live.run, stored, live.log, live.depth)
+            above: Execution | None = None
+            if stored.parent_run_id is not None:
+                parent = self._live.get(stored.parent_run_id)
+                if parent is not None:
+                    await parent.begun.wait()
+                    above = parent.execution
+                if above is None:
+                    return None  # the run above could not go on, so this one cannot
+            return await waiting_again(self._wiring, self._preparer, live.run, stored, live.log, live.depth, above)
 
         self.hooks.began(live.caller, stored.run_id)
         await self._run_to_end(stored.run_id, live, execution)

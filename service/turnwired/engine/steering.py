@@ -28,6 +28,7 @@ from turnwired.engine.log import now_ns
 from turnwired.engine.recovery import read_log
 from turnwired.store.port import ApprovalFilter, Store
 from turnwired.tools.port import ToolOutput
+from turnwired.tools.result import clean_text
 from turnwired.turn.facts import ApprovalAnswered, AttachmentArrived, CallerResult, InputGiven
 
 
@@ -124,7 +125,8 @@ class Steering:
         _check(asked, answer)
         if asked.state is ApprovalState.PENDING and approval_id in execution.machine.pending_approvals:
             by = caller.principal
-            execution.feed(ApprovalAnswered(approval_id, answer.decision, by, answer.patterns, answer.comment))
+            comment = clean_text(answer.comment)  # the model reads it in the place of a result
+            execution.feed(ApprovalAnswered(approval_id, answer.decision, by, answer.patterns, comment))
         await _durable(execution, lambda: execution.caller_side.resolutions.get(approval_id))
         _check(execution.caller_side.approvals[approval_id], answer)
         return await self._runs.get_run(caller, run_id)

@@ -8,7 +8,7 @@ from typing import cast
 
 import grpc
 
-from turnwire.v1 import policy_pb2, turn_service_pb2
+from turnwire.v1 import policy_pb2, run_pb2, turn_service_pb2
 from turnwired.codec.enums import OUTCOME_KIND, PERMISSION_ACTION, RUN_STATE
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import message_to_pb
@@ -28,6 +28,7 @@ from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
 from turnwired.rpc.interceptor import call_headers, deadline_is_over
+from turnwired.rpc.paging import page
 from turnwired.rpc.waiting import WaitingRpcs, without_payloads
 from turnwired.store.port import RunFilter
 
@@ -149,13 +150,13 @@ class TurnService:
             labels=dict(request.labels),
             outcomes=outcomes,
         )
-        runs, token = await self._engine.list_runs(
-            query, read.page_size(request.page_size, 50, 500), request.page_token
+        found, token = await page(
+            lambda most: self._engine.list_runs(query, most, request.page_token),
+            read.page_size(request.page_size, 50, 500),
+            lambda run, out: run_to_pb(without_payloads(run), out),
+            run_pb2.Run,
         )
-        response = turn_service_pb2.ListRunsResponse(next_page_token=token)
-        for run in runs:
-            run_to_pb(without_payloads(run), response.runs.add())
-        return response
+        return turn_service_pb2.ListRunsResponse(runs=found, next_page_token=token)
 
     async def cancel_run(
         self, request: turn_service_pb2.CancelRunRequest, context: Context

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from turnwire.v1 import turn_service_pb2
+from turnwire.v1 import approval_pb2, turn_service_pb2
 from turnwired.codec.approval import approval_to_pb
 from turnwired.codec.run import run_to_pb
 from turnwired.domain.run import Caller, Run
 from turnwired.engine.steering import Receipt
 from turnwired.rpc import waiting_request as read
 from turnwired.rpc.errors import Context
+from turnwired.rpc.paging import page
 from turnwired.rpc.request import page_size
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ class WaitingRpcs:
         del context
         query = read.approval_filter(request, self._caller.tenant)
         size = page_size(request.page_size, 50, 500)
-        found, token = await self._steering.list_approvals(query, size, request.page_token)
-        response = turn_service_pb2.ListApprovalsResponse(next_page_token=token)
-        for approval in found:
-            approval_to_pb(approval, response.approvals.add())
-        return response
+        found, token = await page(
+            lambda most: self._steering.list_approvals(query, most, request.page_token),
+            size,
+            approval_to_pb,
+            approval_pb2.Approval,
+        )
+        return turn_service_pb2.ListApprovalsResponse(approvals=found, next_page_token=token)
 
     async def resolve_approval(
         self, request: turn_service_pb2.ResolveApprovalRequest, context: Context

@@ -17,6 +17,9 @@ from turnwired.store.port import LogRow, Settlement
 MOST_SPENT = 2**63 - 1
 """Where a total of spending stays, rather than turn into a number that no database holds exactly."""
 
+_MOST_NS = 2**63 - 1
+"""The largest number that a database can be asked about: what is above it was never given out."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogState:
@@ -123,7 +126,9 @@ def decode_page_token(token: str, method: str = "ListRuns") -> tuple[int, str]:
         time_ns, colon, run_id = text.partition(":")
         if not (colon and run_id and time_ns.isascii() and time_ns.isdecimal() and len(time_ns) < 20):
             raise ValueError(text)
-        return int(time_ns), run_id
+        if (time := int(time_ns)) > _MOST_NS:
+            raise ValueError(text)
+        return time, run_id
     except (ValueError, binascii.Error) as error:
         raise _bad_token(method) from error
 
