@@ -131,6 +131,14 @@ BROKEN: list[tuple[str, message_pb2.ToolResult]] = [
     ("results[0].status", result("c", status=message_pb2.TOOL_RESULT_STATUS_UNSPECIFIED)),
     ("results[0].call_id", result("")),
     ("results[0].structured_json", message_pb2.ToolResult(call_id="c", status=OK, structured_json="{")),
+    ("results[0].structured_json", message_pb2.ToolResult(call_id="c", status=OK, structured_json="NaN")),
+    *[
+        (
+            "results[0].content[0].data_json",
+            message_pb2.ToolResult(call_id="c", status=OK, content=[message_pb2.Part(data_json=text)]),
+        )
+        for text in ("{", "[Infinity]")
+    ],
     ("results[0].original_size_bytes", message_pb2.ToolResult(call_id="c", status=OK, original_size_bytes=1)),
     (
         "results[0].failure",

@@ -9,7 +9,7 @@ from turnwired.codec.enums import APPROVAL_DECISION, APPROVAL_STATE, TOOL_RESULT
 from turnwired.codec.message import messages_from_pb, tool_result_from_pb
 from turnwired.domain.approval import ApprovalDecision, ApprovalState
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
-from turnwired.domain.message import AttachmentRef, Blob, Message, Role, ToolCall, ToolResult, ToolResultStatus
+from turnwired.domain.message import AttachmentRef, Blob, Data, Message, Role, ToolCall, ToolResult, ToolResultStatus
 from turnwired.engine.attaching import MAX_BYTES
 from turnwired.engine.steering import Answer, File, Handed
 from turnwired.rpc.attachments import put_in, read_attachments
@@ -91,6 +91,19 @@ def results(request: turn_service_pb2.SubmitToolResultsRequest) -> list[Handed]:
     return handed
 
 
+def _is_json(text: str) -> bool:
+    """NaN and Infinity, which Python would take, are none."""
+    try:
+        json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
 def _handed(result: ToolResult, why: str | None, path: str, problems: Problems) -> Handed:
     problems.check_id(f"{path}.call_id", result.call_id)
     if result.status not in (ToolResultStatus.OK, ToolResultStatus.ERROR):
@@ -100,12 +113,11 @@ def _handed(result: ToolResult, why: str | None, path: str, problems: Problems) 
         problems.add(f"{path}.failure", "goes with a status of ERROR only")
     if result.original_size_bytes is not None:
         problems.add(f"{path}.original_size_bytes", "is set by the server, which cuts what is too long")
-    if result.structured_json is not None:
-        try:
-            json.loads(result.structured_json)
-        except (ValueError, RecursionError):
-            problems.add(f"{path}.structured_json", "is not JSON")
+    if result.structured_json is not None and not _is_json(result.structured_json):
+        problems.add(f"{path}.structured_json", "is not JSON")
     for number, part in enumerate(result.content):
+        if isinstance(part.content, Data) and not _is_json(part.content.json):
+            problems.add(f"{path}.content[{number}].data_json", "is not JSON")
         if isinstance(part.content, ToolCall | ToolResult | AttachmentRef):
             problems.add(f"{path}.content[{number}]", "a result holds no calls, no results and no attachments")
     is_error = result.status is ToolResultStatus.ERROR
