@@ -15,12 +15,6 @@ CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     ("budget: its output limit is the model's", "machine", "and self._budget_cap is not None", "and False"),
     (
-        "budget: any cut answer is its end",
-        "machine",
-        "reason is FinishReason.OUTPUT_LIMIT and self._budget_cap",
-        "self._budget_cap",
-    ),
-    (
         "budget: the cap outlives its call",
         "machine",
         "self._input_tokens = self._budget_cap = None",

@@ -28,7 +28,6 @@ from turnwired.engine.log import now_ns
 from turnwired.engine.recovery import read_log
 from turnwired.store.port import ApprovalFilter, Store
 from turnwired.tools.port import ToolOutput
-from turnwired.tools.result import clean_text
 from turnwired.turn.facts import ApprovalAnswered, AttachmentArrived, CallerResult, InputGiven
 
 
@@ -125,7 +124,8 @@ class Steering:
         _check(asked, answer)
         if asked.state is ApprovalState.PENDING and approval_id in execution.machine.pending_approvals:
             by = caller.principal
-            comment = clean_text(answer.comment)  # the model reads it in the place of a result
+            # The model reads it in the place of a result, and no result has a NUL or half a character.
+            comment = answer.comment.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
             execution.feed(ApprovalAnswered(approval_id, answer.decision, by, answer.patterns, comment))
         await _durable(execution, lambda: execution.caller_side.resolutions.get(approval_id))
         _check(execution.caller_side.approvals[approval_id], answer)
