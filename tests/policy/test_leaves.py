@@ -145,19 +145,6 @@ def test_every_value_in_range_is_taken(policy: Policy) -> None:
 
 
 @pytest.mark.requirement("POLICY-9")
-@pytest.mark.parametrize("leaf", [leaf for leaf in LEAVES if not leaf.enforced], ids=lambda leaf: leaf.path)
-@given(data=st.data())
-@settings(max_examples=10, deadline=None)
-def test_a_leaf_that_is_not_enforced_is_refused(leaf: Leaf, data: st.DataObject) -> None:
-    value = data.draw(leaf_values(leaf).filter(lambda value: str(value) not in leaf.allowed))
-    with pytest.raises(InvalidRequest) as refused:
-        require_valid(policy_of({leaf.path: value}), "turn.policy")
-    assert refused.value.reason is Reason.OPTION_NOT_SUPPORTED
-    assert [violation.field for violation in refused.value.violations] == [f"turn.policy.{leaf.path}"]
-    assert "not enforced by this version" in refused.value.violations[0].description
-
-
-@pytest.mark.requirement("POLICY-9")
 @pytest.mark.parametrize(
     "policy",
     [

@@ -52,5 +52,7 @@ REQUIREMENTS: dict[str, str] = {
     "APPROVE-57": "A waiting child has the permissions and budgets of its parent after a restart too.",
     "APPROVE-58": "A page of questions or of runs fits what clients take; a token that none gave is refused.",
     "APPROVE-59": "A person's comment reaches the model without what no tool result may hold.",
+    "APPROVE-61": "A rule for a permission that nothing asks for is refused, in every layer, and not taken for a lock.",
+    "APPROVE-62": "A call that goes round in circles asks a person, whatever the rules say, and the answer decides.",
     "APPROVE-50": "Of answers, cancellations and expiries at once exactly one counts, and all agree which.",
 }

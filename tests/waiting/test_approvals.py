@@ -10,7 +10,9 @@ from execution.served import SECONDS, Seen, Served, served, turn, words
 from waiting.kit import ALWAYS, DENIED, OK, ONCE, REJECT, asking, reason, rules
 
 from turnwire.v1 import approval_pb2, event_pb2, outcome_pb2, policy_pb2, run_pb2, turn_service_pb2
+from turnwired.config.load import read_config
 from turnwired.domain.approval import digest_of_call
+from turnwired.domain.errors import ConfigError
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.python import tool
 
@@ -327,3 +329,50 @@ async def test_without_any_rule_a_destructive_tool_is_asked_about_and_auto_appro
     assert [tool.permission for tool in listed.tools] == [policy_pb2.PERMISSION_ACTION_ASK]
     assert (approved.asked, [result.status for result in approved.results]) == ([], [OK])
     assert (denied.asked, [result.status for result in denied.results]) == ([], [DENIED])
+
+
+@pytest.mark.requirement("APPROVE-61")
+@pytest.mark.parametrize("permission", ["run_shell", "tools", "Tool", "tool*x", r"\*"])
+async def test_a_rule_for_a_permission_that_nothing_asks_for_is_refused(permission: str) -> None:
+    request = turn()
+    request.turn.policy.CopyFrom(rules((permission, "*", "DENY")))
+    async with served([answer("never")]) as s:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            async for _ in s.turns.RunTurn(request, timeout=SECONDS):
+                pass
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert (refused.value.details() or "").startswith("turn.policy.approval.rules[0].permission: matches no permission")
+    data = {"policy": {"approval": {"rules": [{"permission": permission, "pattern": "*", "action": "deny"}]}}}
+    with pytest.raises(ConfigError, match="matches no permission that is asked for"):
+        read_config({**data, "providers": {"openai": {"models": ["m"]}}, "agents": {"default": {}}}, {})
+
+
+@pytest.mark.requirement("APPROVE-61")
+@pytest.mark.parametrize("permission", ["tool", "doom_loop", "*", "t*l"])
+async def test_a_rule_for_a_permission_that_is_asked_for_is_taken(permission: str) -> None:
+    request = turn()
+    request.turn.policy.CopyFrom(rules((permission, "*", "DENY")))
+    async with served([answer("done")]) as s:
+        _, task = s.follow(request)
+        await task
+
+
+@pytest.mark.requirement("APPROVE-62", "SCN-113")
+@pytest.mark.parametrize(("decision", "calls_made"), [(ONCE, 4), (REJECT, 3)])
+async def test_a_call_that_goes_round_in_circles_asks_a_person(
+    decision: approval_pb2.ApprovalDecision.ValueType, calls_made: int
+) -> None:
+    mail = Mail()
+    request = turn()
+    request.turn.policy.CopyFrom(rules(("tool", "*", "ALLOW"), ("*", "*", "ALLOW")))
+    request.turn.policy.approval.auto_approve = True
+    async with served([MAIL, MAIL, MAIL, MAIL, answer("Enough.")], mail.send_mail) as s:
+        seen, task = s.follow(request)
+        await seen.until("run_waiting")
+        (question,) = seen.asked
+        assert question.kind == approval_pb2.APPROVAL_KIND_LOOP_DETECTED
+        assert (question.permission, list(question.patterns)) == ("doom_loop", ["send_mail"])
+        await s.resolve(question, decision)
+        await task
+    assert len(mail.sent) == calls_made
+    assert seen.finished.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED

@@ -389,7 +389,7 @@ class BudgetBook:
         stored = account.key.stored
         if stored is None:
             return
-        before = account.changes
+        before, settling = account.changes, account.settling  # one that ends while this reads may be in it, or not
         amounts = await self._store.spent(account.key.tenant, stored, account.key.name)
-        if account.changes == before and not account.settling:
+        if account.changes == before and not settling and not account.settling:
             account.base = amounts.get(account.key.unit, 0)

@@ -19,6 +19,9 @@ TOOL = "tool"
 DOOM_LOOP = "doom_loop"
 """Permission to make a call again that goes round in circles, by the routed name of its tool."""
 
+PERMISSIONS = (TOOL, DOOM_LOOP)
+"""All permissions that anything asks for in this version."""
+
 _STRICTNESS = {
     PermissionAction.ALLOW: 0,
     PermissionAction.ASK: 1,

@@ -30,6 +30,9 @@ _WORDS_OF_CONNECTIONS: Final = (
     *("socket closed", "connection reset", "goaway", "cancelling all calls", "broken pipe", "rst_stream"),
     *("keepalive", "ping timeout", "transport", "stream removed", "connection closed", "recvmsg", "end of tcp stream"),
 )
+_LOOKS: Final = 6
+_LOOK_SECONDS: Final = 0.01
+"""How often, and how far apart, the channel is asked whether it still has its connection."""
 _TOO_LONG: Final = ("CLIENT: Received message larger than max", "Decompressed message larger than max")
 """gRPC's words for an answer of ours. Requests are not compressed, so no server has the second of one."""
 
@@ -96,7 +99,7 @@ async def call_unary(
     try:
         message = await method(request, timeout=limits.timeout, metadata=metadata)
     except grpc.aio.AioRpcError as error:
-        return _ended(channel, error, ())
+        return await _ended(channel, error, ())
     except asyncio.CancelledError:
         return Lost()  # the channel was closed, or nobody hears this
     return Received((message,)) if len(message) <= limits.size else TooLong()
@@ -118,7 +121,7 @@ class Stream:
         try:
             return await self._read(call)
         except grpc.aio.AioRpcError as error:
-            ended = _ended(self.channel, error, tuple(self.messages))
+            ended = await _ended(self.channel, error, tuple(self.messages))
             return self.cut(_size_words(self.limits)) if isinstance(ended, TooLong) else ended
         except asyncio.CancelledError:
             return Lost()
@@ -145,19 +148,23 @@ def _size_words(limits: Limits) -> str:
     return f"{limits.size} bytes are the most"
 
 
-def _ended(channel: grpc.aio.Channel, error: grpc.aio.AioRpcError, messages: tuple[bytes, ...]) -> Answer:
+async def _ended(channel: grpc.aio.Channel, error: grpc.aio.AioRpcError, messages: tuple[bytes, ...]) -> Answer:
     """Whether the server said so or the connection was lost: gRPC has the same statuses for both.
 
-    When in doubt it was lost, for that says less about what has been done.
+    When in doubt it was lost, for that says less about what has been done. The channel learns of its connection a
+    moment behind the call.
     """
     words = error.details() or ""
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and any(phrase in words for phrase in _TOO_LONG):
         return TooLong()
     if error.code() in _OF_CONNECTIONS:
         plain = words.lower()
-        gone = channel.get_state() is not grpc.ChannelConnectivity.READY
-        if gone or any(phrase in plain for phrase in _WORDS_OF_CONNECTIONS):
+        if any(phrase in plain for phrase in _WORDS_OF_CONNECTIONS):
             return Lost()
+        for _ in range(_LOOKS):
+            if channel.get_state() is not grpc.ChannelConnectivity.READY:
+                return Lost()
+            await asyncio.sleep(_LOOK_SECONDS)
     return Received(messages, error=error)
 
 
