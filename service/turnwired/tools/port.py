@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from turnwired.domain.errors import FieldViolation
 from turnwired.domain.failure import Failure
@@ -52,6 +52,8 @@ class ToolOutput:
     structured_json: str | None = None
     is_error: bool = False
     failure: Failure | None = None
+    cut_from: int | None = None
+    """Bytes that it had before its own source cut it."""
 
 
 class Toolset(Protocol):
@@ -89,6 +91,12 @@ class Toolset(Protocol):
         ...
 
 
+def is_toolset(value: object) -> TypeGuard[Toolset]:
+    """Whether a value is a source and not, say, a function or a class."""
+    members = ("set_id", "tools", "call", "start", "aclose")
+    return not isinstance(value, type) and all(hasattr(value, name) for name in members)
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedCall:
     """A call that was found and checked: arguments to run with, or why it cannot run.
@@ -120,6 +128,11 @@ class ToolView(Protocol):
     @property
     def collisions(self) -> Sequence[ToolCollision]:
         """Names that several tools claim, in the whole deployment, whatever the selection."""
+        ...
+
+    @property
+    def own_collisions(self) -> Sequence[ToolCollision]:
+        """Those of ``collisions`` whose name, or whose tools' names, the selection lets in."""
         ...
 
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
