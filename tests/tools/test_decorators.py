@@ -120,7 +120,7 @@ async def test_a_structured_result_is_held_to_its_schema_without_quoting_it(stru
     output = ToolOutput((Part("", Text("done")),), structured_json=structured)
     inner = FakeToolset("s", [promising(json.loads(OBJECT))], output=lambda _: output)
     result = await run_tool(await view_of(Source(validated(inner))), "x")
-    assert (result.status is ToolResultStatus.OK) is not wrong
+    assert (result.status is ToolResultStatus.OK) is not bool(wrong)
     if wrong:
         assert result.failure is not None
         assert result.failure.reason is Reason.TOOL_RESULT_INVALID

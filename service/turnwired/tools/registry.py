@@ -187,8 +187,8 @@ async def _listing(member: _Member) -> Listing:
     except ANY_FAULT as error:  # boundary: a source that breaks its port fails alone
         require_stray(error)
         _LOG.warning("tool source %s failed: %s", toolset.set_id, where_raised(error))
-        failure = _unavailable(toolset, f"its discovery raised {type(error).__name__}")
-        return Listing(toolset, failures=(failure,), usable=False)
+        fault = _unavailable(toolset, f"its discovery raised {type(error).__name__}")
+        return Listing(toolset, failures=(fault,), usable=False)
     failure = toolset.failure
     failures = (*(() if failure is None else (failure,)), *toolset.left_out)
     return Listing(toolset, tools, failures, usable=failure is None or bool(tools), priority=priority)
