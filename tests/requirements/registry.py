@@ -12,4 +12,5 @@ REQUIREMENTS: dict[str, str] = {
     "REG-7": "Options of a source stand in its section, whatever its kind; a bad one is refused with its place.",
     "REG-8": "A source holds up runs no longer than its bound in all, not each of them anew.",
     "REG-9": "Sources come and go while the service runs.",
+    "REG-10": "A source may have a permission of its own, about which rules speak by native names.",
 }

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
+from execution.served import served, turn
 from hypothesis import given
 from hypothesis import strategies as st
+from scenarios.kit import OK, play
 from tools.kit import FakeToolset, described, invocation, run_tool, view_of, words_of
 
+from turnwire.v1 import message_pb2
 from turnwired.config.load import read_config
+from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResultStatus
+from turnwired.domain.policy import ApprovalPolicy, ArgumentValidation, PermissionAction, PermissionRule, Policy
 from turnwired.domain.tool import Tool
 from turnwired.runtime import Runtime
 from turnwired.testing.provider import ScriptedProvider, answer, calls
-from turnwired.tools.decorators import capped, filtered, namespaced, validated
+from turnwired.tools.decorators import capped, filtered, namespaced, permitted, validated
 from turnwired.tools.port import ToolInvocation, ToolOutput, Toolset
 from turnwired.tools.python import PythonToolset
 from turnwired.tools.registry import Source
@@ -48,6 +53,7 @@ WRAPPERS: dict[str, Callable[[Toolset], Toolset]] = {
     "filter": lambda inner: filtered(inner, exclude=("drop*",)),
     "cap": lambda inner: capped(inner, 10),
     "check": validated,
+    "permission": lambda inner: permitted(inner, "acme.use"),
 }
 
 
@@ -155,6 +161,49 @@ async def test_a_program_hands_over_a_decorated_source_under_its_own_names() -> 
     assert "the limit is 50" in repr(result.trace)
 
 
+@pytest.mark.requirement("REG-10")
+@pytest.mark.parametrize("action", [PermissionAction.ALLOW, PermissionAction.ASK, PermissionAction.DENY])
+async def test_rules_about_a_source_s_permission_decide_by_native_names(action: PermissionAction) -> None:
+    allowed = action is PermissionAction.ALLOW
+    source = FakeToolset("shop", [described("buy"), described("look")], output=lambda _: text("done"))
+    rules = (PermissionRule("acme.shop", "*", PermissionAction.ALLOW), PermissionRule("acme.shop", "buy", action))
+    script = [calls(("shop__look", "{}"), ("shop__buy", "{}")), answer("Done.")]
+    policy = Policy(approval=ApprovalPolicy(rules=rules))
+    async with served(script, sources=[Source(permitted(source, "acme.shop"), namespace="shop")], policy=policy) as s:
+        if action is PermissionAction.ASK:
+            seen, task = s.follow(turn())
+            await seen.until("approval_requested")
+            (approval,) = seen.asked
+            assert (approval.permission, list(approval.patterns)) == ("acme.shop", ["buy"])
+            assert list(approval.always_patterns) == ["buy"]
+            await s.cancel(seen.run_id)
+            await task
+        else:
+            run = await play(s)
+            denied = message_pb2.TOOL_RESULT_STATUS_DENIED
+            assert run.results[1].status == (OK if allowed else denied)
+    assert [call.native_name for call in source.calls] == (["look", "buy"] if allowed else ["look"])
+
+
+@pytest.mark.requirement("REG-10")
+async def test_what_a_tool_asks_for_itself_it_still_asks_for() -> None:
+    class Asking(FakeToolset):
+        def asks_for(self, native_name: str, arguments: Mapping[str, object]) -> PermissionRequest | None:
+            return PermissionRequest("acme.own", ("a",)) if native_name == "x" else None
+
+    toolset = permitted(capped(Asking("s", [described("x"), described("y")]), 100), "acme.outer")
+    view = await view_of(Source(namespaced(toolset, "n")))
+    asked = [view.check(name, "{}", ArgumentValidation.STRICT).asks_for for name in ("n__x", "n__y")]
+    assert [it and it.permission for it in asked] == ["acme.own", "acme.outer"]
+
+
+@pytest.mark.requirement("REG-10")
+@pytest.mark.parametrize("name", ["tool", "shell", "deploy", ""])
+def test_a_permission_that_is_none_of_ones_own_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="has a dot"):
+        permitted(FakeToolset("s"), name)
+
+
 @pytest.mark.requirement("REG-7")
 @pytest.mark.parametrize("kind", ["mcp_servers", "grpc_services"])
 @pytest.mark.parametrize(
@@ -162,6 +211,7 @@ async def test_a_program_hands_over_a_decorated_source_under_its_own_names() -> 
     [
         ({"priority": "high"}, "priority: Input should be a valid integer"),
         ({"max_result_bytes": 0}, "max_result_bytes: Input should be greater"),
+        ({"permission": "tool"}, "permission: takes a name with a dot"),
         ({"validate": "x"}, "validate: Input should be a valid boolean"),
     ],
 )

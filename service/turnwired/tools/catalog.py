@@ -15,7 +15,7 @@ from typing import Final
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef
 from turnwired.tools.naming import routed_name
-from turnwired.tools.port import Toolset
+from turnwired.tools.port import AsksPermission, Toolset
 from turnwired.tools.schema import compile_schema
 from turnwired.tools.view import Entry
 
@@ -118,7 +118,8 @@ def entry_of(toolset: Toolset, tool: Tool) -> Entry | Failure:
         )
     name = tool.ref.routed_name or native
     ref = tool.ref if _ROUTED.fullmatch(name) else replace(tool.ref, routed_name=routed_name(None, name))
-    return Entry(toolset, replace(tool, ref=ref, input_schema_json=schema.offered_json), schema)
+    described = replace(tool, ref=ref, input_schema_json=schema.offered_json)
+    return Entry(toolset, described, schema, asks=isinstance(toolset, AsksPermission))
 
 
 def renamed(entry: Entry, name: str) -> Entry:

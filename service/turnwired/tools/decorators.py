@@ -1,4 +1,4 @@
-"""Small wrappers of a source, each a ``Toolset`` of its own: name, filter, validation, cap.
+"""Small wrappers of a source, each a ``Toolset`` of its own: name, filter, permission, validation, cap.
 
 They stack in any order, in a configuration and in Python alike: ``capped(filtered(source, exclude=("drop*",)), 4096)``.
 They know a source by its port only.
@@ -7,18 +7,20 @@ They know a source by its port only.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import jsonschema_rs
 
+from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text
+from turnwired.domain.permission import PERMISSIONS, is_permission, literal
 from turnwired.domain.tool import Tool
 from turnwired.tools.naming import pattern_of, routed_name
-from turnwired.tools.port import ToolInvocation, ToolOutput, Toolset
+from turnwired.tools.port import AsksPermission, ToolInvocation, ToolOutput, Toolset
 from turnwired.tools.result import capped_output
 from turnwired.tools.schema import Unusable, compile_schema, loads, validator_of, violations_of
 
@@ -26,6 +28,8 @@ Listed = Callable[[Tool], Tool | None]
 """What a tool of the inner source is in the outer one; None: not there."""
 Called = Callable[[Toolset, ToolInvocation], Awaitable[ToolOutput]]
 """How a call is made of the inner source."""
+Asked = Callable[[str], PermissionRequest | None]
+"""What a call of a tool, by native name, asks for where it does not say so itself."""
 
 
 def namespaced(toolset: Toolset, namespace: str) -> Toolset:
@@ -47,6 +51,22 @@ def filtered(toolset: Toolset, include: Sequence[str] = (), exclude: Sequence[st
         return None if (include and not _is(wanted, name)) or _is(unwanted, name) else tool
 
     return Decorated(toolset, listed)
+
+
+def permitted(toolset: Toolset, permission: str) -> Toolset:
+    """The source with tools that ask for this permission, by their native names, in place of their routed names.
+
+    A name with a dot, such as ``acme.deploy``, for which the rules of a policy then hold. What a tool asks for by
+    itself, such as a path, it still asks for. Raises ValueError for a name that no rule could be about.
+    """
+    if not is_permission(permission) or permission in PERMISSIONS:
+        raise ValueError(f"a permission of your own has a dot in its name, such as acme.deploy, not {permission!r}")
+
+    def asked(native_name: str) -> PermissionRequest:
+        title = f"Call {native_name} of {toolset.set_id}"
+        return PermissionRequest(permission, (native_name,), (literal(native_name),), title)
+
+    return Decorated(toolset, asking=asked)
 
 
 def capped(toolset: Toolset, max_result_bytes: int) -> Toolset:
@@ -91,6 +111,10 @@ def _as_it_is(tool: Tool) -> Tool:
     return tool
 
 
+def _nothing(native_name: str) -> PermissionRequest | None:  # noqa: ARG001  as others that ask
+    return None
+
+
 async def _plain_call(inner: Toolset, invocation: ToolInvocation) -> ToolOutput:
     return await inner.call(invocation)
 
@@ -105,6 +129,7 @@ class Decorated:
     inner: Toolset
     listing: Listed = _as_it_is
     calling: Called = _plain_call
+    asking: Asked = _nothing
     _from: Sequence[Tool] | None = field(default=None, init=False)
     _tools: Sequence[Tool] = field(default=(), init=False)
 
@@ -135,6 +160,12 @@ class Decorated:
             unchanged = self.listing is _as_it_is
             self._tools = tools if unchanged else tuple(it for it in map(self.listing, tools) if it is not None)
         return self._tools
+
+    def asks_for(self, native_name: str, arguments: Mapping[str, object]) -> PermissionRequest | None:
+        """What the inner source asks for, else what ``asking`` says."""
+        inner = self.inner
+        asked = inner.asks_for(native_name, arguments) if isinstance(inner, AsksPermission) else None
+        return asked or self.asking(native_name)
 
     async def call(self, invocation: ToolInvocation) -> ToolOutput:
         """As ``calling`` says."""
