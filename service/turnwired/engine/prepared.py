@@ -8,10 +8,10 @@ from turnwired.context.prompt import Prompt
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Run, TurnSpec
 from turnwired.engine.budgets import Purse
+from turnwired.engine.run_tools import RunTools
 from turnwired.policy.bounds import Bounds
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunTelemetry
-from turnwired.tools.port import ToolView
 
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
@@ -28,7 +28,7 @@ class Prepared:
     spec: TurnSpec
     run: Run
     bounds: Bounds
-    view: ToolView | None
+    tools: RunTools | None
     provider: ModelProvider | None
     prompt: Prompt | None
     request: ModelRequest

@@ -21,7 +21,8 @@ from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.catalog import Catalog, CollisionPolicy, Listing, compose, entry_of
 from turnwired.tools.client import client_tool_problems, client_toolsets
 from turnwired.tools.decorators import filtered, namespaced
-from turnwired.tools.naming import pattern_of
+from turnwired.tools.finding import NAME, Finder, find_tool
+from turnwired.tools.naming import pattern_of, routed_name
 from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.view import Entry, Joined, View
 
@@ -59,11 +60,14 @@ class Source:
 
 @dataclass(slots=True)
 class _Member:
-    """A source of the registry. ``asked_at``: when it was asked first, by the loop's clock."""
+    """A source of the registry. ``asked_at``: when it was asked first, by the loop's clock. ``known``: it has answered
+    when it was asked last.
+    """
 
     source: Source
     toolset: Toolset
     asked_at: float | None = None
+    known: bool = False
 
 
 @dataclass(slots=True)
@@ -74,6 +78,9 @@ class Registry:
     ``discovery_timeout`` (seconds) bounds how long a source that is still being discovered holds up views, all of them
     together, and ``required_timeout`` those without which there is no run. The first start of an MCP server on a busy
     machine takes longer than the former.
+
+    A selection of more than ``find_above`` tools (0: never) is not shown: the model finds its tools, but for those that
+    a selection names without a ``*`` or that match ``pinned``.
     """
 
     sources: Sequence[Source]
@@ -81,6 +88,8 @@ class Registry:
     required_timeout: float = 60.0
     close_timeout: float = 12.0
     collisions: CollisionPolicy = CollisionPolicy.PRIORITY
+    find_above: int = 0
+    pinned: tuple[str, ...] = ()
     _members: tuple[_Member, ...] = field(init=False)
     _catalog: Catalog = field(init=False, default_factory=Catalog)
     _views: dict[_Key, View] = field(init=False, default_factory=dict)
@@ -111,17 +120,29 @@ class Registry:
     async def view(
         self,
         selection: ToolSelection,
-        caller: Caller,  # noqa: ARG002  callers have no roles yet
+        caller: Caller,
         more: Sequence[Toolset] = (),
     ) -> ToolView:
-        """The tools of a run, fixed from here on. Raises ToolError as its port says."""
-        view = await self._view(selection)
+        """The tools of a run as they are now. Raises ToolError as its port says."""
+        view = await self._view(selection, caller)
         beside = (*more, *client_toolsets(selection.client_tools))
         return await joined(view, beside, selection) if beside else view
 
-    async def _view(self, selection: ToolSelection) -> View:
+    async def revised(self, view: ToolView, selection: ToolSelection, caller: Caller) -> ToolView:
+        """The view as the sources are now; the same object where nothing has changed."""
+        more = view.more if isinstance(view, Joined) else None
+        before = view.base if isinstance(view, Joined) else view
+        try:
+            now = await self._view(selection, caller, patient=False)
+        except ToolError:  # a required source went: what was there is what there is
+            return view
+        if now is before:
+            return view
+        return now if more is None else Joined(now, more)
+
+    async def _view(self, selection: ToolSelection, caller: Caller, *, patient: bool = True) -> View:  # noqa: ARG002  callers have no roles yet
         members = self._members
-        listings = await self._listings(members)
+        listings = await self._listings(members, patient=patient)
         for member, listing in zip(members, listings, strict=True):
             if member.source.required and not listing.usable:
                 raise ToolError(listing.failures[0])
@@ -133,7 +154,7 @@ class Registry:
         if view is None:
             if len(self._views) >= _MAX_CACHED_VIEWS:
                 self._views.pop(next(iter(self._views)))
-            view = self._views[key] = _select(self._catalog, selection)
+            view = self._views[key] = _selected(self._catalog, selection, self.find_above, self.pinned)
         return view
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
@@ -159,19 +180,24 @@ class Registry:
             member.asked_at = now
         return max(member.asked_at + self._patience(member.source) - now, _GRACE)
 
-    async def _listings(self, members: Sequence[_Member]) -> tuple[Listing, ...]:
+    async def _listings(self, members: Sequence[_Member], *, patient: bool) -> tuple[Listing, ...]:
         found: list[Listing | None] = [None] * len(members)
 
         async def ask(index: int, member: _Member) -> None:
-            with anyio.move_on_after(self._left(member)):
+            with anyio.move_on_after(self._left(member) if patient else _GRACE):
                 found[index] = await _listing(member)
 
-        if len(members) == 1:
-            await ask(0, members[0])
-        else:
+        with anyio.move_on_after(_GRACE):  # those that have answered before do so at once: no tasks for them
+            for index, member in enumerate(members):
+                if member.known:
+                    found[index] = await _listing(member)
+        left = [index for index, listing in enumerate(found) if listing is None]
+        if left:
             async with anyio.create_task_group() as group:
-                for index, member in enumerate(members):
-                    group.start_soon(ask, index, member)
+                for index in left:
+                    group.start_soon(ask, index, members[index])
+        for index, member in enumerate(members):
+            member.known = found[index] is not None
         return tuple(
             listing or _not_known(member, self._patience(member.source))
             for member, listing in zip(members, found, strict=True)
@@ -232,7 +258,7 @@ def _taken(toolset: Toolset, routed: str) -> Failure:
     return Failure(FailurePhase.ROUTING, Reason.TOOL_NAME_COLLISION, words, origin=toolset.set_id)
 
 
-def _select(catalog: Catalog, selection: ToolSelection) -> View:
+def _selected(catalog: Catalog, selection: ToolSelection, find_above: int, pinned: tuple[str, ...]) -> View:
     include, exclude = pattern_of(selection.include), pattern_of(selection.exclude)
     narrow = pattern_of(selection.narrow)
 
@@ -258,7 +284,17 @@ def _select(catalog: Catalog, selection: ToolSelection) -> View:
         for collision in catalog.collisions
         if lets_in(collision.routed_name) or any(lets_in(ref.routed_name) for ref in collision.losers)
     )
-    return View(entries, (*catalog.failures, *unmatched), catalog.collisions, own)
+    failures = (*catalog.failures, *unmatched)
+    if not find_above or len(entries) <= find_above:
+        return View(entries, failures, catalog.collisions, own)
+    shown = pattern_of((*pinned, *(name for name in (*selection.include, *selection.narrow) if "*" not in name)))
+    kept = frozenset(name for name in entries if shown.fullmatch(name))
+    finder = NAME if NAME not in entries else routed_name("turnwire", NAME)
+    source = Finder(finder, [entry.tool for name, entry in entries.items() if name not in kept])
+    tool = find_tool(finder, len(entries) - len(kept))
+    own_entry = entry_of(source, tool)
+    assert isinstance(own_entry, Entry), "the tool that finds others can be offered"
+    return View({finder: own_entry, **entries}, failures, catalog.collisions, own, finder, kept)
 
 
 def _unavailable(toolset: Toolset, why: str) -> Failure:

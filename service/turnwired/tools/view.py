@@ -16,7 +16,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
-from turnwired.domain.tool import Tool, ToolCollision
+from turnwired.domain.tool import Tool, ToolCollision, ToolRef
 from turnwired.tools.port import AsksPermission, CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
 from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
@@ -50,16 +50,36 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A ``ToolView``. Holds no state of a run, so runs with the same selection share one."""
+    """A ``ToolView``. Holds no state of a run, so runs with the same selection share one.
+
+    ``finder``: the tool with which the model finds those that it is not shown, which are all but the ``pinned`` ones.
+    """
 
     entries: Mapping[str, Entry]
     failures: Sequence[Failure] = ()
     collisions: Sequence[ToolCollision] = ()
     own_collisions: Sequence[ToolCollision] = ()
+    finder: str | None = None
+    pinned: frozenset[str] = frozenset()
     tools: Sequence[Tool] = field(init=False)
+    offered: Sequence[Tool] = field(init=False)
+    refs: Mapping[str, ToolRef] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tools", tuple(entry.tool for entry in self.entries.values()))
+        lazy = self.finder is not None
+        shown = {self.finder, *self.pinned}
+        tools = tuple(
+            replace(entry.tool, lazy=True) if lazy and name not in shown else entry.tool
+            for name, entry in self.entries.items()
+        )
+        object.__setattr__(self, "tools", tools)
+        object.__setattr__(self, "offered", tuple(tool for tool in tools if not tool.lazy) if lazy else tools)
+        object.__setattr__(self, "refs", {name: entry.tool.ref for name, entry in self.entries.items()})
+
+    def tool(self, routed_name: str) -> Tool | None:
+        """The tool of this name."""
+        entry = self.entries.get(routed_name)
+        return None if entry is None else entry.tool
 
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
         """Find the tool and check the arguments, which are JSON text in the model's words.
@@ -137,14 +157,32 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A ``ToolView`` of two: what a deployment has, and behind it what this run has besides. No name is in both."""
+    """A ``ToolView`` of two: what a deployment has, and behind it what this run has besides, which has its name when
+    both have it.
+    """
 
     base: ToolView
     more: View
     tools: Sequence[Tool] = field(init=False)
+    offered: Sequence[Tool] = field(init=False)
+    refs: Mapping[str, ToolRef] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tools", (*self.base.tools, *self.more.tools))
+        more = self.more.refs
+        for name in ("tools", "offered"):
+            base: Sequence[Tool] = getattr(self.base, name)
+            own = (tool for tool in base if tool.ref.routed_name not in more)
+            object.__setattr__(self, name, (*own, *self.more.tools))
+        object.__setattr__(self, "refs", {**self.base.refs, **more})
+
+    @property
+    def finder(self) -> str | None:
+        """The deployment's: what a run has besides it is shown."""
+        return self.base.finder
+
+    def tool(self, routed_name: str) -> Tool | None:
+        """As the view that has the tool."""
+        return self._of(routed_name).tool(routed_name)
 
     @property
     def failures(self) -> Sequence[Failure]:
