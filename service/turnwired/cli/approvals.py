@@ -32,12 +32,14 @@ async def listed(server: str, session: str | None, run: str | None, *, every: bo
         return await client.list_approvals(session_id=session, run_id=run, every=every)
 
 
-async def answer(server: str, run: str, approval: str, decision: ApprovalDecision, comment: str) -> str:
+async def answer(
+    server: str, run: str, approval: str, decision: ApprovalDecision, comment: str, filled: str | None = None
+) -> str:
     """Answer a question; the state of the run after it. Raises CallFailed."""
     from turnwired.rpc.client import Client
 
     async with Client(server) as client:
-        return await client.resolve_approval(run, approval, decision, comment)
+        return await client.resolve_approval(run, approval, decision, comment, input_json=filled)
 
 
 def approval_table(approvals: Sequence[Approval]) -> Table:

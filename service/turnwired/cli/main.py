@@ -318,11 +318,14 @@ def approve(
     approval: ApprovalArgument,
     server: AnswerOption = DEFAULT_SERVER,
     always: Annotated[bool, typer.Option("--always", help="And from now on, in the session of the run.")] = False,
+    filled: Annotated[
+        str | None, typer.Option("--input", help="What the tool asks for, where it asks: a JSON object.")
+    ] = None,
 ) -> None:
-    """Let a call run."""
+    """Let a call run, or give a tool what it asks for."""
     from turnwired.domain.approval import ApprovalDecision
 
-    _answer(server, run_id, approval, ApprovalDecision.ALWAYS if always else ApprovalDecision.ONCE, "")
+    _answer(server, run_id, approval, ApprovalDecision.ALWAYS if always else ApprovalDecision.ONCE, "", filled)
 
 
 @commands.command("reject")
@@ -338,10 +341,12 @@ def reject(
     _answer(server, run_id, approval, ApprovalDecision.REJECT, comment)
 
 
-def _answer(server: str, run_id: str, approval: str, decision: ApprovalDecision, comment: str) -> None:
+def _answer(
+    server: str, run_id: str, approval: str, decision: ApprovalDecision, comment: str, filled: str | None = None
+) -> None:
     _quiet()
     try:
-        state = run_loop(answer(server, run_id, approval, decision, comment))
+        state = run_loop(answer(server, run_id, approval, decision, comment, filled))
     except TurnwireError as error:
         raise fail(error) from None
     console.print(f"{decision.value.lower()}: run {run_id} is {state.lower()}", soft_wrap=True)
