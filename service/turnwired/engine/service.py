@@ -517,16 +517,13 @@ class Engine:
         """
         agent = self._preparer.agent(agent_id, caller)
         self._preparer.check_client_tools(asked, "selection")
-        acting = self._preparer.acting(agent, caller)
         try:
-            return await self._preparer.view(agent, selection(agent, asked), acting)
+            return await self._preparer.view(agent, selection(agent, asked), self._preparer.acting(agent, caller))
         except ToolError as error:
             raise Conflict(error.failure.reason, error.failure.message) from error
 
     def check_agent(self, caller: Caller, agent: Agent) -> None:
-        """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule, or
-        an identity that is not there.
-        """
+        """Raises InvalidRequest for an agent whose runs would be refused: see ``Preparer.check``."""
         self._preparer.check(agent, caller)
 
     async def session_layer(self, caller: Caller, session_id: str) -> Layer | None:
@@ -539,17 +536,12 @@ class Engine:
         return self._preparer.permissions(self._preparer.agent(agent_id, caller), session)
 
     def resolve_policy(
-        self,
-        caller: Caller,
-        agent_id: str,
-        model: ModelSelection | None,
-        policy: Policy,
-        session: Layer | None = None,
+        self, caller: Caller, agent_id: str, model: ModelSelection | None, policy: Policy, of: Layer | None = None
     ) -> EffectivePolicy:
-        """The policy that a run would get. Raises NotFound or InvalidRequest."""
+        """The policy that a run would get; ``of``: the session's layer. Raises NotFound or InvalidRequest."""
         agent = self._preparer.agent(agent_id, caller)
         selected, provider = self._preparer.model(agent, model, "model")
-        return self._preparer.policy(agent, provider.limits(selected.model), policy, session)
+        return self._preparer.policy(agent, provider.limits(selected.model), policy, of)
 
     async def count_tokens(self, spec: TurnSpec) -> tuple[TokenCount, ModelLimits, ModelSelection]:
         """Input tokens of the first model call of a turn, what the model takes, and the model. Raises RequestError."""

@@ -6,7 +6,7 @@ services of ours and open to all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ def _across_sessions(request: turn_service_pb2.ListApprovalsRequest) -> bool:
     return not (request.run_id or request.session_id)
 
 
-NEEDS_OPERATOR: Final[Mapping[str, Rule]] = {
+NEEDS_OPERATOR: Final[dict[str, Rule]] = {
     "turnwire.v1.AgentService/PutAgent": _always,
     "turnwire.v1.TurnService/ListApprovals": _across_sessions,
     **{
