@@ -217,11 +217,15 @@ async def served(
     hooks: Sequence[Hook] = (),
     callers: Callers | None = None,
     agents: Sequence[Agent] = (),
+    compose: Callable[[Sequence[Source]], Registry] = Registry,
 ) -> AsyncIterator[Served]:
-    """The service on a free loopback port with these tools. ``model`` stands in for the scripted one."""
+    """The service on a free loopback port with these tools. ``model`` stands in for the scripted one.
+
+    ``compose`` makes the registry of the sources.
+    """
     known = callers or Callers()
     provider = ScriptedProvider(list(script))
-    registry = Registry([*([Source(PythonToolset(functions))] if functions else []), *sources])
+    registry = compose([*([Source(PythonToolset(functions))] if functions else []), *sources])
     kept = store or MemoryStore()
     wiring = Wiring(
         config=EngineConfig(
