@@ -55,10 +55,14 @@ from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.grpc.config import GrpcService
+from turnwired.tools.grpc.endpoint import Endpoint
 from turnwired.tools.grpc.toolset import GrpcToolset
+from turnwired.tools.host.config import ToolHostConfig
+from turnwired.tools.host.toolset import HostToolset
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.output import compile_output
+from turnwired.tools.port import Toolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
 
@@ -385,16 +389,22 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
         )
     for service_id, data in config.grpc_services.items():
         service = _read(GrpcService, data, f"{config.source}: grpc_services.{service_id}")
-        sources.append(
-            Source(
-                GrpcToolset(service_id, service),
-                namespace=service.namespace or service_id,
-                include=service.include,
-                exclude=service.exclude,
-                required=service.required,
-            )
-        )
+        sources.append(_behind(GrpcToolset(service_id, service), service))
+    for host_id, data in config.tool_hosts.items():
+        host = _read(ToolHostConfig, data, f"{config.source}: tool_hosts.{host_id}")
+        sources.append(_behind(HostToolset(host_id, host), host))
     return [*sources, *added.sources]
+
+
+def _behind(toolset: Toolset, endpoint: Endpoint) -> Source:
+    """A source behind gRPC, as its section says it is used."""
+    return Source(
+        toolset,
+        namespace=endpoint.namespace or toolset.set_id,
+        include=endpoint.include,
+        exclude=endpoint.exclude,
+        required=endpoint.required,
+    )
 
 
 def _read(section: type[S], data: Mapping[str, object], where: str) -> S:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import grpc
@@ -71,9 +71,10 @@ class TooLong:
 
 
 Answer = Received | Lost | TooLong
+A = TypeVar("A")
 
 
-async def sent(send: Callable[[int], Awaitable[Answer]], *, again: bool) -> Answer:
+async def sent(send: Callable[[int], Awaitable[A | Lost]], *, again: bool) -> A | Lost:
     """What became of a call, which ``send`` sends, given the number of the attempt; twice if it was lost and may be."""
     answer = await send(1)
     if not (again and isinstance(answer, Lost)):

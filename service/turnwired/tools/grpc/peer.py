@@ -51,13 +51,14 @@ class Peer:
     """Lives in one event loop; ``aclose`` ends it for good. ``kind`` is what messages call it.
 
     ``failure``: why the server cannot be used, or was not the last time. ``stays``: a lost connection changes nothing
-    in what is known.
+    in what is known. ``lost``: how often a connection was lost.
     """
 
     def __init__(self, set_id: str, kind: str, endpoint: Endpoint, ask: Ask, *, stays: bool = False) -> None:
         self.set_id = set_id
         self.failure: Failure | None = None
         self.closed = False
+        self.lost = 0
         self._kind = kind
         self._endpoint = endpoint
         self._ask = ask
@@ -210,7 +211,10 @@ class Peer:
             was, state = state, channel.get_state()
             if state is grpc.ChannelConnectivity.READY:
                 up_since = anyio.current_time()
-            elif was is grpc.ChannelConnectivity.READY and not self._stays:
+            elif was is grpc.ChannelConnectivity.READY:
+                self.lost += 1
+                if self._stays:
+                    continue
                 self._losses = 1 if anyio.current_time() - up_since >= _STEADY_AFTER else self._losses + 1
                 self.ask_again()
 

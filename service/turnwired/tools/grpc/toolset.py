@@ -77,7 +77,9 @@ class GrpcToolset:
             raise ToolError(self._failure(Reason.TOOL_NOT_FOUND, f"has no tool {invocation.native_name!r}"))
         request = self._request(invocation, method, listing)
         deadline = None if invocation.timeout is None else anyio.current_time() + invocation.timeout
-        answer = await sent(lambda _: self._send(invocation, method, request, deadline), again=method.repeatable)
+        answer: Answer = await sent(
+            lambda _: self._send(invocation, method, request, deadline), again=method.repeatable
+        )
         match answer:
             case Received(error=None):
                 return await self._output(answer, method, listing)
@@ -146,6 +148,7 @@ class GrpcToolset:
     async def _refused(self, answer: Received, method: Method, listing: Listing) -> ToolOutput:
         assert answer.error is not None
         output = answered(
+            f"gRPC service {self._set_id!r}",
             self._set_id,
             method.path,
             answer.error,
