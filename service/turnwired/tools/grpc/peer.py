@@ -23,6 +23,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.tools.grpc.calls import metadata_of
 from turnwired.tools.grpc.endpoint import Endpoint
+from turnwired.tools.grpc.line import Line, Losses
 from turnwired.tools.port import ToolInvocation
 from turnwired.tools.result import redact
 
@@ -51,14 +52,14 @@ class Peer:
     """Lives in one event loop; ``aclose`` ends it for good. ``kind`` is what messages call it.
 
     ``failure``: why the server cannot be used, or was not the last time. ``stays``: a lost connection changes nothing
-    in what is known. ``lost``: how often a connection was lost.
+    in what is known. ``losses``: of its connections.
     """
 
     def __init__(self, set_id: str, kind: str, endpoint: Endpoint, ask: Ask, *, stays: bool = False) -> None:
         self.set_id = set_id
         self.failure: Failure | None = None
         self.closed = False
-        self.lost = 0
+        self.losses = Losses()
         self._kind = kind
         self._endpoint = endpoint
         self._ask = ask
@@ -71,7 +72,7 @@ class Peer:
         self._answered = False
         self._asked_at = 0.0
         self._failures = 0
-        self._losses = 0
+        self._in_a_row = 0
 
     def begin(self) -> None:
         """Ask in the background, if nothing is known, or what is known is older than ``refresh_interval``."""
@@ -110,12 +111,12 @@ class Peer:
             raise ToolError(self.unavailable(f"{words}; the call was not sent"))
         return channel
 
-    async def for_call(self, invocation: ToolInvocation, deadline: float | None) -> tuple[grpc.aio.Channel, Metadata]:
+    async def for_call(self, invocation: ToolInvocation, deadline: float | None) -> tuple[Line, Metadata]:
         """The connected channel and the metadata of a call. Raises ToolError: nothing was sent."""
         left = None if deadline is None else deadline - anyio.current_time()
         channel = await self.channel(_CONNECT_SECONDS if left is None else min(_CONNECT_SECONDS, left))
         try:
-            return channel, metadata_of(invocation, self._endpoint.token())
+            return Line(channel, self.losses), metadata_of(invocation, self._endpoint.token())
         except ConfigError as error:
             raise ToolError(self.unavailable(f"{error}; the call was not sent")) from None
 
@@ -158,8 +159,8 @@ class Peer:
             self._tried.set()
             if worked:
                 await self._wanted.wait()
-                if self._losses > 1:
-                    await anyio.sleep(backoff(self._losses))
+                if self._in_a_row > 1:
+                    await anyio.sleep(backoff(self._in_a_row))
             else:
                 await anyio.sleep(backoff(self._failures))
 
@@ -209,14 +210,13 @@ class Peer:
         while True:
             await channel.wait_for_state_change(state)
             was, state = state, channel.get_state()
+            if was is grpc.ChannelConnectivity.READY:
+                self.losses.add()
+                if not self._stays:
+                    self._in_a_row = 1 if anyio.current_time() - up_since >= _STEADY_AFTER else self._in_a_row + 1
+                    self.ask_again()
             if state is grpc.ChannelConnectivity.READY:
                 up_since = anyio.current_time()
-            elif was is grpc.ChannelConnectivity.READY:
-                self.lost += 1
-                if self._stays:
-                    continue
-                self._losses = 1 if anyio.current_time() - up_since >= _STEADY_AFTER else self._losses + 1
-                self.ask_again()
 
     def _failed(self, words: str) -> None:
         failure = self.unavailable(words)

@@ -108,16 +108,16 @@ class GrpcToolset:
         return request
 
     async def _send(self, invocation: ToolInvocation, method: Method, request: bytes, deadline: float | None) -> Answer:
-        channel, metadata = await self._peer.for_call(invocation, deadline)
+        line, metadata = await self._peer.for_call(invocation, deadline)
         left = None if deadline is None else max(0.0, deadline - anyio.current_time())
         seconds = (
             self._config.stream_timeout if left is None else min(self._config.stream_timeout, left * _STREAM_SHARE)
         )
         limits = Limits(left, self._config.max_streamed, self._config.max_message_bytes, seconds)
         if not method.streams:
-            work = call_unary(channel, method.path, request, metadata, limits)
+            work = call_unary(line, method.path, request, metadata, limits)
             return cast("Answer", await self._calls.run(work, f"grpc-call-{self._set_id}"))
-        stream = Stream(channel, method.path, limits)
+        stream = Stream(line, method.path, limits)
         with anyio.move_on_after(limits.seconds):
             work = stream.collect(request, metadata)
             return cast("Answer", await self._calls.run(work, f"grpc-stream-{self._set_id}"))

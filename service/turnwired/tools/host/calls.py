@@ -17,6 +17,7 @@ from turnwired.codec.tool_host import CALL_TOOL, decode_frame
 from turnwired.domain.errors import CodecError
 from turnwired.domain.tool_host import HostedProgress, HostedResult
 from turnwired.tools.grpc.calls import Answer, Lost, TooLong, ended
+from turnwired.tools.grpc.line import Line
 from turnwired.tools.grpc.peer import Metadata
 from turnwired.tools.port import ProgressReporter
 
@@ -35,7 +36,7 @@ class NoResult:
 class HostCall:
     """A call that is ready to be sent. ``timeout`` in seconds; ``most``: bytes of one frame."""
 
-    channel: grpc.aio.Channel
+    line: Line
     request: bytes
     metadata: Metadata
     timeout: float | None
@@ -44,7 +45,8 @@ class HostCall:
 
     async def result(self) -> HostedResult | NoResult | Answer:
         """Send it, and read to the result."""
-        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(CALL_TOOL)
+        before = self.line.losses.count
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.line.channel.unary_stream(CALL_TOOL)
         call = method(self.request, timeout=self.timeout, metadata=self.metadata)
         try:
             found = await self._read(call)
@@ -52,7 +54,7 @@ class HostCall:
                 await _end(call)
             return found
         except grpc.aio.AioRpcError as error:
-            return await ended(self.channel, error, ())
+            return await ended(self.line, before, error, ())
         except asyncio.CancelledError:
             return Lost()  # the channel was closed, or nobody hears this
         finally:

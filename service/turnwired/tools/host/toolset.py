@@ -151,9 +151,9 @@ class HostToolset:
         if len(request) > most:
             words = f"The arguments are {len(request)} bytes, {most} are the most."
             raise ToolError(self._failure(Reason.TOOL_ARGUMENTS_INVALID, words))
-        channel, metadata = await self._peer.for_call(invocation, deadline)
+        line, metadata = await self._peer.for_call(invocation, deadline)
         left = None if deadline is None else max(0.0, deadline - anyio.current_time())
-        call = HostCall(channel, request, metadata, left, most, invocation.on_progress)
+        call = HostCall(line, request, metadata, left, most, invocation.on_progress)
         name = f"host-call-{self._set_id}"
         return cast("HostedResult | NoResult | Answer", await self._calls.run(call.result(), name))
 
@@ -175,7 +175,7 @@ class HostToolset:
             self._peer.ask_again()
 
     async def _ask(self, channel: grpc.aio.Channel) -> None:
-        lost = self._peer.lost
+        lost = self._peer.losses.count
         known = self._version if self._listing is not None and self._version_of == lost else ""
         work = self._pages(channel, known)
         pages = cast("list[HostedPage]", await self._calls.run(work, f"host-list-{self._set_id}"))
