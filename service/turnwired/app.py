@@ -58,7 +58,10 @@ from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.catalog import CollisionPolicy
 from turnwired.tools.grpc.config import GrpcService
+from turnwired.tools.grpc.endpoint import Endpoint
 from turnwired.tools.grpc.toolset import GrpcToolset
+from turnwired.tools.host.config import ToolHostConfig
+from turnwired.tools.host.toolset import HostToolset
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.options import SourceOptions, split_options
@@ -403,10 +406,15 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
         options, own = _split(data, where)
         service = _read(GrpcService, own, where)
         sources.append(_source(GrpcToolset(service_id, service), service, options))
+    for host_id, data in config.tool_hosts.items():
+        where = f"{config.source}: tool_hosts.{host_id}"
+        options, own = _split(data, where)
+        host = _read(ToolHostConfig, own, where)
+        sources.append(_source(HostToolset(host_id, host), host, options))
     return [*sources, *added.sources]
 
 
-def _source(toolset: Toolset, section: StdioServer | GrpcService, options: SourceOptions) -> Source:
+def _source(toolset: Toolset, section: StdioServer | Endpoint, options: SourceOptions) -> Source:
     return Source(
         options.decorated(toolset),
         namespace=section.namespace or toolset.set_id,

@@ -297,7 +297,7 @@ class CompletionConfig(_Section):
 
 
 class Config(_Section):
-    """The whole configuration. Of ``profiles``, ``mcp_servers`` and ``grpc_services`` the adapters own the shape."""
+    """The whole configuration. Of ``profiles`` and the sources of tools the adapters own the shape."""
 
     server: ServerConfig = Field(default_factory=ServerConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
@@ -310,6 +310,7 @@ class Config(_Section):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     grpc_services: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
+    tool_hosts: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     callers: Annotated[tuple[CallerConfig, ...], Field(max_length=1000)] = ()
     anonymous: AnonymousConfig | None = None
     policy: PolicySection = Field(default_factory=Policy)
