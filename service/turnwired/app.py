@@ -28,7 +28,7 @@ from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.faults import where_raised
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import ToolSelection
+from turnwired.domain.tool import ToolSelection, ToolSource
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.completion_loading import completion_hooks
 from turnwired.engine.hook_loading import entry_point_hooks, load_hooks
@@ -381,6 +381,7 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
                 include=server.include,
                 exclude=server.exclude,
                 required=server.required,
+                kind=ToolSource.MCP,
             )
         )
     for service_id, data in config.grpc_services.items():
@@ -392,6 +393,7 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
                 include=service.include,
                 exclude=service.exclude,
                 required=service.required,
+                kind=ToolSource.GRPC,
             )
         )
     return [*sources, *added.sources]

@@ -41,7 +41,7 @@ class Source:
     """A toolset and how the deployment uses it.
 
     ``namespace``: put in front of each name, ``None`` for plain names. ``include`` and ``exclude`` are patterns of
-    native names. ``required``: without it no run may start.
+    native names. ``required``: without it no run may start. ``kind``: by what reason it is missed.
     """
 
     toolset: Toolset
@@ -49,6 +49,7 @@ class Source:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     required: bool = False
+    kind: ToolSource = ToolSource.LOCAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +142,10 @@ class Registry:
 
         async def ask(index: int, source: Source) -> None:
             with anyio.move_on_after(self._patience(source)):
-                await look(index, source.toolset)
+                await look(index, source)
 
-        async def look(index: int, toolset: Toolset) -> None:
+        async def look(index: int, source: Source) -> None:
+            toolset = source.toolset
             try:
                 tools = await toolset.tools()
             except ToolError as error:
@@ -153,7 +155,7 @@ class Registry:
                 require_stray(error)
                 _LOG.warning("tool source %s failed: %s", toolset.set_id, where_raised(error))
                 found[index] = _Snapshot(
-                    failures=(_unavailable(toolset, f"its discovery raised {type(error).__name__}"),), usable=False
+                    failures=(_unavailable(source, f"its discovery raised {type(error).__name__}"),), usable=False
                 )
                 return
             failure = toolset.failure
@@ -172,7 +174,7 @@ class Registry:
             else _Snapshot(
                 failures=(
                     _unavailable(
-                        source.toolset,
+                        source,
                         f"its tools were not known within {self._patience(source):g} s; it goes on trying",
                     ),
                 ),
@@ -281,11 +283,12 @@ def _select(catalog: _Catalog, selection: ToolSelection) -> View:
     return View(entries, (*catalog.failures, *unmatched), catalog.collisions)
 
 
-def _unavailable(toolset: Toolset, why: str) -> Failure:
+def _unavailable(source: Source, why: str) -> Failure:
+    set_id = source.toolset.set_id
     return Failure(
         phase=FailurePhase.ROUTING,
-        reason=Reason.MCP_UNAVAILABLE,
-        message=f"tool source {toolset.set_id!r} is left out: {why}",
+        reason=Reason.MCP_UNAVAILABLE if source.kind is ToolSource.MCP else Reason.TOOL_SOURCE_UNAVAILABLE,
+        message=f"tool source {set_id!r} is left out: {why}",
         retryable=True,
-        origin=toolset.set_id,
+        origin=set_id,
     )
