@@ -88,22 +88,24 @@ async def test_the_caller_of_the_page_runs_its_tool_adds_its_word_and_answers_as
 @pytest.mark.requirement("PAGE-2")
 async def test_a_question_is_answered_from_another_terminal_as_the_page_shows(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    async with provider(calls(REFUND), answer("Done.")) as model:
-        async with service(tmp_path, configuration(model.url, toml(APPROVALS, "shop:refund"))) as s:
-            seen = Followed()
-            run = s.follow(prompt("My order never came."), seen)
-            await seen.until("run_waiting")
-            lines = ""
-            run_id, approval_id = "", ""
-            for command in (["list"], ["approve"], ["list"]):
-                arguments = ["approvals", *command, *([run_id, approval_id] if command == ["approve"] else [])]
-                ended = await run_cli(*arguments, "--server", s.address, cwd=tmp_path)
-                assert (ended.code, ended.stderr) == (0, "")
-                lines += f"$ turnwire {' '.join(arguments)}\n{ended.stdout}"
-                if not run_id:
-                    run_id, approval_id = ended.stdout.splitlines()[1].split()[:2]
-            async with asyncio.timeout(SECONDS):
-                await run
+    async with (
+        provider(calls(REFUND), answer("Done.")) as model,
+        service(tmp_path, configuration(model.url, toml(APPROVALS, "shop:refund"))) as s,
+    ):
+        seen = Followed()
+        run = s.follow(prompt("My order never came."), seen)
+        await seen.until("run_waiting")
+        lines = ""
+        run_id, approval_id = "", ""
+        for command in (["list"], ["approve"], ["list"]):
+            arguments = ["approvals", *command, *([run_id, approval_id] if command == ["approve"] else [])]
+            ended = await run_cli(*arguments, "--server", s.address, cwd=tmp_path)
+            assert (ended.code, ended.stderr) == (0, "")
+            lines += f"$ turnwire {' '.join(arguments)}\n{ended.stdout}"
+            if not run_id:
+                run_id, approval_id = ended.stdout.splitlines()[1].split()[:2]
+        async with asyncio.timeout(SECONDS):
+            await run
     assert same_shape(lines) in same_shape(APPROVALS.read_text(encoding="utf-8")), lines
 
 
@@ -111,8 +113,10 @@ async def test_a_question_is_answered_from_another_terminal_as_the_page_shows(tm
 async def test_the_program_of_the_page_for_operators_prints_what_the_page_says(tmp_path: Path) -> None:
     page = OPERATORS.read_text(encoding="utf-8")
     assert DESK.read_text(encoding="utf-8") in page
-    async with provider(answer("Shelf 3."), answer("Sold out."), answer("Good morning.")) as model:
-        async with service(tmp_path, configuration(model.url, toml(OPERATORS, "prices.scripted-model"))) as s:
-            ended = await program(DESK, s.address)
+    async with (
+        provider(answer("Shelf 3."), answer("Sold out."), answer("Good morning.")) as model,
+        service(tmp_path, configuration(model.url, toml(OPERATORS, "prices.scripted-model"))) as s,
+    ):
+        ended = await program(DESK, s.address)
     assert (ended.code, ended.stderr) == (0, "")
     assert f"$ python desk.py 127.0.0.1:7443\n{ended.stdout}```\n" in page, ended.stdout
