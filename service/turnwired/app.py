@@ -114,7 +114,7 @@ class Assembly:
 def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, str]) -> Config:
     """The configuration of a file, of data in the shape of one, or of what is found without being told.
 
-    Python tools may stand in modules beside the file; installed packages come first. Raises ConfigError.
+    Python tools and hooks may stand in modules beside the file; installed packages come first. Raises ConfigError.
     """
     offered = offered_models()
     if isinstance(given, Mapping):
@@ -122,7 +122,8 @@ def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, 
     else:
         config = load_config(given, environ, offered=offered)
     directory = str(Path(config.source).resolve().parent)
-    if config.tools.python and directory not in sys.path:
+    by_name = (config.tools.python, config.hooks.python, config.completion.hooks)
+    if any(by_name) and directory not in sys.path:
         sys.path.append(directory)
     return config
 

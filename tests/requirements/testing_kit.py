@@ -12,6 +12,7 @@ REQUIREMENTS: dict[str, str] = {
     "KIT-7": "A Runtime is made from a file, a Config, a mapping in the shape of a file, or nothing.",
     "KIT-8": "Importing turnwired imports neither an adapter nor a library.",
     "KIT-9": "A reader in process outlives a failure of the store, and is told what never happened.",
+    "KIT-31": "Tools and hooks are found beside the file of the configuration, and what is not there is named.",
     "KIT-10": "The example of a turn in process runs as its page shows it.",
     "KIT-11": "An event collector shows a run as text, alike in every run, and differences as a diff.",
     "KIT-12": "A fake MCP server speaks the protocol without a process: discovery, calls, cancellation, its words.",
