@@ -30,7 +30,8 @@ def test_a_question_of_a_tool_is_told_waited_for_and_answered_whatever_the_answe
         assert asked.approval.input_schema_json == '{"type":"object"}'
         assert asked.approval.patterns == asked.approval.always_patterns == ()
         assert run.every(AwaitCaller) == [AwaitCaller(FIRST)]
-        assert run.machine.waiting == RunWaiting((asked.approval,), ())
+        waited_for = run.machine.waiting
+        assert waited_for == RunWaiting((asked.approval,), ())
         answer(run, FIRST, decision)
         assert run.every(AnswerTool) == [AnswerTool(CALLS[0], FIRST, decision)]
         assert run.events(RunResumed)

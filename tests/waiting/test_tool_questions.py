@@ -353,7 +353,8 @@ async def test_a_tool_that_waits_for_a_person_does_not_outlive_its_process_and_t
     assert [approval.state for approval in listed] == [ApprovalState.WITHDRAWN]
     (finished,) = whole.of(ToolCallFinished)
     expected = ToolResultStatus.OUTCOME_UNKNOWN if dies else ToolResultStatus.INTERRUPTED
-    assert finished.result.status is expected  # type: ignore[attr-defined]
+    assert isinstance(finished, ToolCallFinished)
+    assert finished.result.status is expected
     assert len(whole.of(ToolCallExecuting)) == 1, "it is not run again"
     assert run.outcome is not None
     assert run.outcome.kind is (OutcomeKind.ERRORED if dies else OutcomeKind.ABORTED)

@@ -109,6 +109,14 @@ class StoreConfig(_Section):
 
     path: str = Field(default="turnwire.db", min_length=1)
 
+    @field_validator("path")
+    @classmethod
+    def _check_path(cls, value: str) -> str:
+        # A database of that name would be kept for durable, and runs that wait left to a start that finds none of them.
+        if value != MEMORY and value.strip(": ").lower() == MEMORY:
+            raise ValueError(f'{value} is no path of a database; did you mean "{MEMORY}"?')
+        return value
+
 
 class TelemetryConfig(_Section):
     """Where traces and metrics go. None: the standard OTEL_* variables decide, and without them nothing is sent."""
