@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -20,7 +21,6 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import encode_run
-from turnwired.context.prompt import Prompt
 from turnwired.domain.completion import CompletionRequest
 from turnwired.domain.errors import InvalidRequest, ProviderError, StoreError
 from turnwired.domain.event import (
@@ -61,6 +61,7 @@ from turnwired.engine.request import without_tools
 from turnwired.engine.run_clock import RunClock
 from turnwired.engine.spending import BudgetedCall, admit
 from turnwired.engine.stored import stored_messages
+from turnwired.engine.tool_questions import ToolQuestions
 from turnwired.engine.totals import spending_of
 from turnwired.policy.permissions import Permissions
 from turnwired.providers.port import ModelProvider, ModelRequest
@@ -69,6 +70,7 @@ from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation, ToolOutput
 from turnwired.turn.effects import (
     Abandon,
+    AnswerTool,
     AskHook,
     AwaitAttachments,
     AwaitCaller,
@@ -99,7 +101,6 @@ from turnwired.turn.facts import (
     ToolProgress,
     ToolResolved,
     ToolResultLate,
-    ToolsRevised,
 )
 from turnwired.turn.machine import TurnMachine
 from turnwired.turn.trace import bounded, bounded_beside, trace_of
@@ -147,6 +148,7 @@ class Execution:
         self._clock = RunClock(prepared.bounds.run_timeout, prepared.run.create_time_ns, self._deadline_reached)
         self.patience = prepared.spec.caller_timeout  # until the stream that began the run ends as it was asked to
         self._due: set[asyncio.Task[None]] = set()
+        self.questions = ToolQuestions(self.feed)
         self.caller_side = CallerSide(
             prepared.run, prepared.spec.caller.tenant, prepared.bounds.wait_timeout, self._feed_later
         )
@@ -367,6 +369,8 @@ class Execution:
                 self._spawn(effect.call_id, self._run_tool, effect)
             case AwaitCaller():
                 self.caller_side.await_caller(effect.key)
+            case AnswerTool():
+                self.questions.answered(effect)
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
             case AwaitAttachments():
@@ -481,8 +485,9 @@ class Execution:
         assert prepared.prompt is not None, "a prepared run has a prompt"
         prompt = prepared.prompt
         prompt.extend(effect.append)
-        if effect.iteration > 1 and effect.attempt == 1 and effect.offer_tools:
-            await self._revise_tools(effect, prompt)
+        if (revised := await prepared.revised(effect)) is not None:
+            self.feed(revised)
+            await self.log.flushed(self.log.last)
         request = replace(
             prepared.request,
             system=prompt.system,
@@ -501,18 +506,6 @@ class Execution:
             await self.log.flushed(self.log.last)
         request = replace(request, messages=prompt.messages())
         return prepared.provider, request if effect.offer_tools else without_tools(prepared.provider, request)
-
-    async def _revise_tools(self, effect: CallModel, prompt: Prompt) -> None:
-        """Between iterations the tools may change; what changes is told before anybody acts on it."""
-        tools = self.prepared.tools
-        changes = None if tools is None else await tools.revise()
-        if tools is None or changes is None:
-            return
-        if any(change.added or change.updated for change in changes):
-            prompt.offer(tools.shown)
-        self.prepared.telemetry.tools_known(tools.view.tools)
-        self.feed(ToolsRevised(effect.iteration, effect.attempt, tools.refs, changes))
-        await self.log.flushed(self.log.last)
 
     async def _ask_hook(self, effect: AskHook) -> None:
         run = self._run
@@ -538,7 +531,7 @@ class Execution:
             call_id=call_id,
             native_name=checked.tool.native_name,
             arguments=checked.arguments,
-            caller=prepared.spec.caller,
+            caller=prepared.acting,
             session_id=self._run.session_id,
             attempt=effect.attempt,
             # A run that an agent makes has a time limit of its own, and may wait for people.
@@ -546,6 +539,7 @@ class Execution:
             headers=prepared.telemetry.headers_for_tool(call_id),
             on_progress=self._progress(call_id),
             on_late=lambda: self.feed(ToolResultLate(call_id)),
+            ask=partial(self.questions.ask, call_id),
         )
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):

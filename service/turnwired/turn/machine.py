@@ -92,8 +92,7 @@ class TurnMachine:
         self._batch: ToolBatch | None = None
         self._transcript = Transcript(setup.run_id, self._ids)
         self._ledger = Ledger(setup.price)
-        self._calls_settled = 0
-        self._calls_completed = 0
+        self._calls_settled = self._calls_completed = 0
         self._waiting = Waiting(setup.run_id, setup.permissions, self._ids)
         self._admission = Admission(setup.bounds, setup.polling_tools, self._waiting.loop_action)
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
