@@ -263,8 +263,7 @@ class TurnMachine:
             case HistoryCut():
                 out.emit(fact.change)
             case ToolsRevised():
-                self._tools = fact.tools
-                self._answer = self._new_answer()
+                self._tools = self._answer.tools = fact.tools
                 out.emit_all(fact.changes)
             case ModelCalled():
                 self._input_tokens, self._budget_cap = fact.input_tokens, fact.budget_cap
