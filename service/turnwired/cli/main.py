@@ -287,7 +287,7 @@ def tools(
 
 async def _tools(config: Path | None, target: Target | None, agent: str) -> None:
     from turnwired.cli.render import seen
-    from turnwired.cli.tables import collision_words, tool_table
+    from turnwired.cli.tables import tool_table
     from turnwired.rpc.client import Client
 
     async with _server(config, target, stores=False) as (address, token), Client(address, token) as client:
@@ -299,7 +299,7 @@ async def _tools(config: Path | None, target: Target | None, agent: str) -> None
             "no tools; add functions under tools.python, MCP servers under mcp_servers, services under grpc_services"
         )
     left_out = [failure.message for failure in listing.failures]
-    left_out += [words for collision in listing.collisions for words in collision_words(collision)]
+    left_out += [words for collision in listing.collisions for words in collision.sentences()]
     for words in left_out:
         errors.print(f"not available: {seen(words)}", soft_wrap=True, markup=False)
 
