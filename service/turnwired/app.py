@@ -56,6 +56,7 @@ from turnwired.store.sqlite import SqliteStore
 from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
+from turnwired.tools.access import Access, AccessRule
 from turnwired.tools.catalog import CollisionPolicy
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.endpoint import Endpoint
@@ -158,7 +159,11 @@ async def assembled(
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
-        registry = Registry(_sources(config, telemetry.mcp, added), collisions=CollisionPolicy(config.tools.collisions))
+        registry = Registry(
+            _sources(config, telemetry.mcp, added),
+            collisions=CollisionPolicy(config.tools.collisions),
+            access=_access(config),
+        )
         await registry.start()
         stack.push_async_callback(registry.aclose)
         card = price_card(config, environ)
@@ -264,6 +269,10 @@ def _wiring(
 
 def _python_hooks(config: Config) -> list[Hook]:
     return [*load_hooks(config.hooks.python), *(entry_point_hooks() if config.hooks.entry_points else ())]
+
+
+def _access(config: Config) -> Access:
+    return Access(tuple(AccessRule(frozenset(rule.roles), rule.allow, rule.deny) for rule in config.access))
 
 
 async def _warm(card: RateCard, config: Config, registry: Registry, warm: asyncio.Event) -> None:
