@@ -20,7 +20,7 @@ from turnwired.domain.message import OpaqueBlock, Text
 from turnwired.engine.hook_loading import hook_of
 from turnwired.engine.hooks import HookEvent, SettledRun
 from turnwired.rpc.hook_client import HookApp, HookClient
-from turnwired.testing.provider import calls, fails
+from turnwired.testing.provider import Step, calls, fails
 
 pytestmark = pytest.mark.anyio
 UI = {"type": "resource", "resource": {"uri": "ui://shop/cart", "mimeType": "text/html", "text": "<b>cart</b>"}}
@@ -83,8 +83,8 @@ def check(events: list[event_pb2.RunEvent]) -> None:
 @pytest.mark.requirement("TOOLX-35")
 async def test_a_hook_of_either_kind_hears_all_that_a_run_has() -> None:
     first = calls(("show_cart", '{"number":4711}'), ("refuse", "{}"))
-    said = [[ReasoningChunk(10, "A cart, then."), TextChunk(11, "Let me look.")], *first]
-    script = [said, [fails(Reason.PROVIDER_REJECTED)]]
+    said: list[Step] = [[ReasoningChunk(10, "A cart, then."), TextChunk(11, "Let me look.")], *first]
+    script: list[list[Step]] = [said, [fails(Reason.PROVIDER_REJECTED)]]
     mine, app = Listening(), App()
     async with listening(app) as port:
         client = HookClient(HookApp("app", f"127.0.0.1:{port}"))
