@@ -90,7 +90,7 @@ async def played(
         environ={},
     )
     async with runtime:
-        told.result = await runtime.run_turn("Go on.", on_event=hear, policies=policies or {})
+        told.result = await runtime.run_turn("Go on.", on_event=hear, policies=policies)
     return told
 
 
