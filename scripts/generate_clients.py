@@ -13,7 +13,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from toolchains import GO, ROOT, TYPESCRIPT, Missing, go_plugins, node_modules, run
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from scripts.toolchains import GO, TYPESCRIPT, Missing, go_plugins, node_modules, run
 
 BUF = ROOT / "scripts" / "buf" / "buf"
 TARGETS = {"go": GO / "turnwire", "typescript": TYPESCRIPT / "src" / "turnwire"}

@@ -17,4 +17,9 @@ REQUIREMENTS = {
     "HOST-12": "A list of tools that is endless, contradicts itself or has bad entries harms nothing else.",
     "HOST-13": "Arguments and results that are too long are refused, and say so.",
     "HOST-14": "Closing a host ends its calls, its streams and its connection.",
+    "HOST-30": "The Python helper makes schemas of signatures, and takes one where it cannot.",
+    "HOST-31": "The Python helper serves functions: results, failures, progress, cancellation; they may come and go.",
+    "HOST-32": "The page about tool hosts runs, and prints what it says.",
+    "HOST-33": "The example hosts in Go and TypeScript are built from their generated code, and are used by a service.",
+    "HOST-34": "Regenerating the code of the Go and TypeScript clients leaves no difference.",
 }

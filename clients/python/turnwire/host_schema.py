@@ -9,7 +9,18 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 Schema = dict[str, Any]
 
@@ -59,6 +70,8 @@ def _of(hint: Any, where: str) -> Schema:
     if origin is Annotated:
         words = [word for word in arguments[1:] if isinstance(word, str)]
         return {**_of(arguments[0], where), **({"description": words[0]} if words else {})}
+    if origin in (Required, NotRequired):
+        return _of(arguments[0], where)
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (Union, types.UnionType):
@@ -70,5 +83,8 @@ def _of(hint: Any, where: str) -> Schema:
     if is_typeddict(hint):
         members = get_type_hints(hint, include_extras=True)
         properties = {name: _of(member, f"{where}.{name}") for name, member in members.items()}
-        return _object(properties, sorted(hint.__required_keys__))
+        # Postponed annotations hide NotRequired from __required_keys__, and not from the hints.
+        asked = {name: get_origin(member) for name, member in members.items()}
+        needed = [name for name in members if name in hint.__required_keys__ and asked[name] is not NotRequired]
+        return _object(properties, needed)
     raise TypeError(f"{where} is of a type that JSON does not have; give input_schema")
