@@ -46,6 +46,12 @@ async def used(host: ToolHost) -> AsyncIterator[HostToolset]:
             await toolset.aclose()
 
 
+async def failing(toolset: HostToolset, *, fails: bool) -> None:
+    """Return when the source has a failure, or has none."""
+    while (toolset.failure is not None) is not fails:  # noqa: ASYNC110 - what is waited for has no event of its own
+        await asyncio.sleep(0.01)
+
+
 def call_of(name: str, arguments: dict[str, object] | None = None, **more: Any) -> ToolInvocation:
     """One call of a run."""
     return ToolInvocation("run_1", "call_1", name, arguments or {}, Caller("acme", "ada"), timeout=10.0, **more)
@@ -204,13 +210,11 @@ async def test_tools_that_come_and_go_and_a_host_that_pauses_are_noticed() -> No
             while [tool.ref.native_name for tool in await toolset.tools()] != ["two"]:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             host.serving = False
-            while toolset.failure is None:  # noqa: ASYNC110 - what is waited for has no event of its own
-                await asyncio.sleep(0.01)
+            await failing(toolset, fails=True)
             with pytest.raises(ToolError) as raised:
                 await toolset.call(call_of("two"))
             host.serving = True
-            while toolset.failure is not None:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await failing(toolset, fails=False)
             assert words_of(await toolset.call(call_of("two"))) == [Text("2")]
     assert raised.value.failure.reason is Reason.TOOL_SOURCE_UNAVAILABLE
 

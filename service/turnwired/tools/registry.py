@@ -30,7 +30,7 @@ _MAX_CACHED_VIEWS: Final = 64
 _GRACE: Final = 0.05
 """Seconds that a source may take to say what it knows, when it has held up views for as long as it may."""
 
-_Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+_Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Source:
     ``namespace``: put in front of each name, ``None`` for plain names. ``include`` and ``exclude`` are patterns of
     native names. ``required``: without it no run may start. ``priority``: of two sources that claim one name under
     ``CollisionPolicy.PRIORITY`` the higher one has it. ``kind``: by what reason it is missed.
+    ``tenant``: the one whose callers alone have it, None for all.
     """
 
     toolset: Toolset
@@ -49,6 +50,11 @@ class Source:
     required: bool = False
     priority: int = 0
     kind: ToolSource = ToolSource.LOCAL
+    tenant: str | None = None
+
+    def is_hidden_from(self, caller: Caller) -> bool:
+        """Whether it is another tenant's."""
+        return self.tenant is not None and self.tenant != caller.tenant
 
     def decorated(self) -> Toolset:
         """The toolset as the deployment uses it."""
@@ -95,6 +101,11 @@ class Registry:
             for member in self._members:
                 group.start_soon(member.toolset.start)
 
+    @property
+    def set_ids(self) -> frozenset[str]:
+        """Ids of all sources that there are now."""
+        return frozenset(member.toolset.set_id for member in self._members)
+
     async def add(self, source: Source) -> None:
         """Start one more source. Its tools come last; runs under way get them with their next iteration."""
         member = _Member(source, source.decorated())
@@ -112,15 +123,15 @@ class Registry:
     async def view(
         self,
         selection: ToolSelection,
-        caller: Caller,  # noqa: ARG002  callers have no roles yet
+        caller: Caller,
         more: Sequence[Toolset] = (),
     ) -> ToolView:
         """The tools of a run, fixed from here on. Raises ToolError as its port says."""
-        view = await self._view(selection)
+        view = await self._view(selection, caller)
         beside = (*more, *client_toolsets(selection.client_tools))
         return await joined(view, beside, selection) if beside else view
 
-    async def _view(self, selection: ToolSelection) -> View:
+    async def _view(self, selection: ToolSelection, caller: Caller) -> View:
         members = self._members
         listings = await self._listings(members)
         for member, listing in zip(members, listings, strict=True):
@@ -129,12 +140,13 @@ class Registry:
         if not self._catalog.is_of(listings):
             self._catalog = compose(listings, self.collisions, self._catalog)
             self._views.clear()
-        key = (selection.include, selection.exclude, selection.narrow)
+        hidden = frozenset(member.toolset.set_id for member in members if member.source.is_hidden_from(caller))
+        key = (selection.include, selection.exclude, selection.narrow, hidden)
         view = self._views.get(key)
         if view is None:
             if len(self._views) >= _MAX_CACHED_VIEWS:
                 self._views.pop(next(iter(self._views)))
-            view = self._views[key] = _select(self._catalog, selection)
+            view = self._views[key] = _select(self._catalog, selection, hidden)
         return view
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
@@ -233,7 +245,7 @@ def _taken(toolset: Toolset, routed: str) -> Failure:
     return Failure(FailurePhase.ROUTING, Reason.TOOL_NAME_COLLISION, words, origin=toolset.set_id)
 
 
-def _select(catalog: Catalog, selection: ToolSelection) -> View:
+def _select(catalog: Catalog, selection: ToolSelection, hidden: frozenset[str]) -> View:
     include, exclude = pattern_of(selection.include), pattern_of(selection.exclude)
     narrow = pattern_of(selection.narrow)
 
@@ -244,7 +256,13 @@ def _select(catalog: Catalog, selection: ToolSelection) -> View:
             and exclude.fullmatch(name) is None
         )
 
-    entries = {name: entry for name, entry in catalog.entries.items() if lets_in(name)}
+    offered = catalog.entries
+    failures, collisions = catalog.failures, catalog.collisions
+    if hidden:
+        offered = {name: entry for name, entry in offered.items() if entry.toolset.set_id not in hidden}
+        failures = tuple(failure for failure in failures if failure.origin.partition("/")[0] not in hidden)
+        collisions = tuple(item for item in collisions if not any(ref.server_id in hidden for ref in item.claimants))
+    entries = {name: entry for name, entry in offered.items() if lets_in(name)}
     unmatched = tuple(
         Failure(
             phase=FailurePhase.ROUTING,
@@ -252,14 +270,14 @@ def _select(catalog: Catalog, selection: ToolSelection) -> View:
             message=f"the selection includes {pattern!r}, which no available tool matches",
         )
         for pattern in (*selection.include, *selection.narrow)
-        if not any(pattern_of((pattern,)).fullmatch(name) for name in catalog.entries)
+        if not any(pattern_of((pattern,)).fullmatch(name) for name in offered)
     )
     own = tuple(
         collision
-        for collision in catalog.collisions
+        for collision in collisions
         if lets_in(collision.routed_name) or any(lets_in(ref.routed_name) for ref in collision.losers)
     )
-    return View(entries, (*catalog.failures, *unmatched), catalog.collisions, own)
+    return View(entries, (*failures, *unmatched), collisions, own)
 
 
 def _unavailable(source: Source, why: str) -> Failure:
