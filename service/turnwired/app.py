@@ -56,7 +56,7 @@ from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.toolset import GrpcToolset
-from turnwired.tools.mcp.config import StdioServer
+from turnwired.tools.mcp.config import server_kind
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.output import compile_output
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
@@ -373,7 +373,7 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
     functions += added.tools
     sources = [Source(PythonToolset(functions))] if functions else []
     for server_id, data in config.mcp_servers.items():
-        server = _read(StdioServer, data, f"{config.source}: mcp_servers.{server_id}")
+        server = _read(server_kind(data), data, f"{config.source}: mcp_servers.{server_id}")
         sources.append(
             Source(
                 McpToolset(server_id, server, telemetry),
