@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 MODERN = "2026-07-28"
 OBJECT = {"type": "object"}
 Json = dict[str, Any]
+Route = Callable[[Mapping[str, str], bytes], tuple[int, Json]]
+"""Answers another path than MCP's: headers and body to status and JSON."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class HttpMcp:
     sessions: bool = True
     ttl_ms: int = 0
     secret: str = ""
+    challenge: str = "Bearer"
     list_changed: bool = False
     pages: Sequence[Sequence[Any]] = field(default_factory=lambda: [[tool("echo"), tool("other")]])
     seen: list[Seen] = field(default_factory=list)
@@ -94,6 +97,7 @@ class HttpMcp:
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
     always: dict[str, Fault] = field(default_factory=dict)
     cancelled: list[str] = field(default_factory=list)
+    routes: dict[str, Route] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     _streams: list[asyncio.StreamWriter] = field(default_factory=list)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -151,9 +155,12 @@ class HttpMcp:
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        verb = head[0].split(" ")[0]
+        verb, path = head[0].split(" ")[:2]
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
+        if (route := self.routes.get(path)) is not None:
+            status, answer = route(headers, body)
+            return await send(writer, status, {"content-type": "application/json"}, json.dumps(answer).encode())
         message: Json = json.loads(body) if body else {}
         seen = Seen(verb, headers, message)
         self.seen.append(seen)
@@ -168,7 +175,7 @@ class HttpMcp:
         if isinstance(fault, Status):
             return await send(writer, fault.code, fault.headers, fault.body)
         if self.secret and headers.get("authorization") != f"Bearer {self.secret}":
-            return await send(writer, 401, {"www-authenticate": "Bearer"}, b"")
+            return await send(writer, 401, {"www-authenticate": self.challenge}, b"")
         if (refused := self._session_refused(seen)) is not None:
             return await send(writer, refused.code, {}, refused.body)
         if isinstance(fault, Body):

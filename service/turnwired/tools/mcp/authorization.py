@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator
 from typing import Final
+from urllib.parse import parse_qs
 
 import httpx2
 from mcp.client.auth import OAuthFlowError, TokenStorage
@@ -25,6 +26,7 @@ from turnwired.tools.mcp.secrets import expanded, file_in
 
 _EXCHANGE_SECONDS: Final = 10.0
 _EARLY_SECONDS: Final = 10.0
+_FORM: Final = "application/x-www-form-urlencoded"
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 _ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105  the name of a type
@@ -64,9 +66,10 @@ class Authorization(httpx2.Auth):
     for which there is no token yet, or for which it was refused.
     """
 
-    def __init__(self, flow: httpx2.Auth, tokens: _Tokens) -> None:
+    def __init__(self, flow: httpx2.Auth, tokens: _Tokens, scope: str | None) -> None:
         self._flow = flow
         self._tokens = tokens
+        self._scope = scope
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Part of the client's protocol for authentication."""
@@ -80,18 +83,28 @@ class Authorization(httpx2.Auth):
         try:
             outgoing = await anext(flow)
             while True:
-                response = yield outgoing
+                response = yield self._with_scope(outgoing)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
         finally:
             await flow.aclose()
 
+    def _with_scope(self, request: httpx2.Request) -> httpx2.Request:
+        """The request for a token with the configured scope, in place of what the server advertises."""
+        if self._scope is None or request.method != "POST" or _FORM not in request.headers.get("content-type", ""):
+            return request
+        form = {name: values[0] for name, values in parse_qs(request.content.decode()).items()}
+        if form.get("grant_type") != "client_credentials":
+            return request
+        headers = {name: value for name, value in request.headers.items() if name == "authorization"}
+        return httpx2.Request("POST", request.url, data={**form, "scope": self._scope}, headers=headers)
+
 
 def authorization_of(url: str, config: OAuth) -> httpx2.Auth:
     """What authorises the requests to this address. Raises ConfigError when a secret cannot be read."""
     tokens = _Tokens()
-    return Authorization(_flow_of(url, config, tokens), tokens)
+    return Authorization(_flow_of(url, config, tokens), tokens, config.scope)
 
 
 def _flow_of(url: str, config: OAuth, tokens: _Tokens) -> httpx2.Auth:
