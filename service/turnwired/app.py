@@ -54,11 +54,14 @@ from turnwired.store.sqlite import SqliteStore
 from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
+from turnwired.tools.catalog import CollisionPolicy
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.toolset import GrpcToolset
-from turnwired.tools.mcp.config import server_kind
+from turnwired.tools.mcp.config import McpServer, server_kind
 from turnwired.tools.mcp.toolset import McpToolset
+from turnwired.tools.options import SourceOptions, split_options
 from turnwired.tools.output import compile_output
+from turnwired.tools.port import Toolset, is_toolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
 
@@ -92,7 +95,8 @@ class Service:
 class Additions:
     """What a program hands over beside its configuration. All of it is closed with the engine.
 
-    ``tools`` are Python functions, behind those of the configuration; ``sources`` come last. ``providers`` stand in for
+    ``tools`` are Python functions, and sources under their tools' own names, behind the functions of the configuration;
+    ``sources`` come last. ``providers`` stand in for
     those that the configuration calls by the same name.
     """
 
@@ -146,7 +150,7 @@ async def assembled(
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
-        registry = Registry(_sources(config, telemetry.mcp, added))
+        registry = Registry(_sources(config, telemetry.mcp, added), collisions=CollisionPolicy(config.tools.collisions))
         await registry.start()
         stack.push_async_callback(registry.aclose)
         card = price_card(config, environ)
@@ -370,31 +374,37 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
         functions += found
         for failure in failures:
             logger.warning("tool entry point left out: %s", failure.message)
-    functions += added.tools
+    functions += [item for item in added.tools if not is_toolset(item)]
+    toolsets = [item for item in added.tools if is_toolset(item)]
     sources = [Source(PythonToolset(functions))] if functions else []
+    sources += [Source(toolset) for toolset in toolsets]
     for server_id, data in config.mcp_servers.items():
-        server = _read(server_kind(data), data, f"{config.source}: mcp_servers.{server_id}")
-        sources.append(
-            Source(
-                McpToolset(server_id, server, telemetry),
-                namespace=server.namespace or server_id,
-                include=server.include,
-                exclude=server.exclude,
-                required=server.required,
-            )
-        )
+        where = f"{config.source}: mcp_servers.{server_id}"
+        options, own = _split(data, where)
+        server = _read(server_kind(own), own, where)
+        sources.append(_source(McpToolset(server_id, server, telemetry), server, options))
     for service_id, data in config.grpc_services.items():
-        service = _read(GrpcService, data, f"{config.source}: grpc_services.{service_id}")
-        sources.append(
-            Source(
-                GrpcToolset(service_id, service),
-                namespace=service.namespace or service_id,
-                include=service.include,
-                exclude=service.exclude,
-                required=service.required,
-            )
-        )
+        where = f"{config.source}: grpc_services.{service_id}"
+        options, own = _split(data, where)
+        service = _read(GrpcService, own, where)
+        sources.append(_source(GrpcToolset(service_id, service), service, options))
     return [*sources, *added.sources]
+
+
+def _source(toolset: Toolset, section: McpServer | GrpcService, options: SourceOptions) -> Source:
+    return Source(
+        options.decorated(toolset),
+        namespace=section.namespace or toolset.set_id,
+        include=section.include,
+        exclude=section.exclude,
+        required=section.required,
+        priority=options.priority,
+    )
+
+
+def _split(data: Mapping[str, object], where: str) -> tuple[SourceOptions, Mapping[str, object]]:
+    common, own = split_options(data)
+    return _read(SourceOptions, common, where), own
 
 
 def _read(section: type[S], data: Mapping[str, object], where: str) -> S:

@@ -110,7 +110,8 @@ class Runtime:
 
     ``config``: a ``Config``, the path of a configuration file, a mapping in the shape of one, or None for what
     ``turnwire serve`` would read. Where neither a file nor the mapping says where to store, runs are kept in memory.
-    ``tools`` are Python functions and resources, ``toolsets`` other sources, beside those of the configuration.
+    ``tools`` are Python functions, resources and sources under their tools' own names, ``toolsets`` sources with their
+    ids in front, beside those of the configuration (``turnwired.tools.decorators`` wraps either kind of source).
     ``providers`` stand in for those that the configuration calls so. All of them are closed with the runtime.
 
     Entering raises ConfigError. Leaving lets the runs in flight finish within ``server.grace_seconds`` and cancels the

@@ -212,10 +212,14 @@ async def served(
     store: Store | None = None,
     model: ModelProvider | None = None,
     hooks: Sequence[Hook] = (),
+    compose: Callable[[Sequence[Source]], Registry] = Registry,
 ) -> AsyncIterator[Served]:
-    """The service on a free loopback port with these tools. ``model`` stands in for the scripted one."""
+    """The service on a free loopback port with these tools. ``model`` stands in for the scripted one.
+
+    ``compose`` makes the registry of the sources.
+    """
     provider = ScriptedProvider(list(script))
-    registry = Registry([*([Source(PythonToolset(functions))] if functions else []), *sources])
+    registry = compose([*([Source(PythonToolset(functions))] if functions else []), *sources])
     kept = store or MemoryStore()
     wiring = Wiring(
         config=EngineConfig("default", deployment_policy=policy or Policy()),

@@ -277,7 +277,7 @@ def tools(config: ConfigOption = None, server: ServerOption = None, agent: Agent
 
 async def _tools(config: Path | None, server: str | None, agent: str) -> None:
     from turnwired.cli.render import seen
-    from turnwired.cli.tables import collision_words, tool_table
+    from turnwired.cli.tables import tool_table
     from turnwired.rpc.client import Client
 
     async with _address(config, server, stores=False) as address, Client(address) as client:
@@ -289,7 +289,7 @@ async def _tools(config: Path | None, server: str | None, agent: str) -> None:
             "no tools; add functions under tools.python, MCP servers under mcp_servers, services under grpc_services"
         )
     left_out = [failure.message for failure in listing.failures]
-    left_out += [words for collision in listing.collisions for words in collision_words(collision)]
+    left_out += [words for collision in listing.collisions for words in collision.sentences()]
     for words in left_out:
         errors.print(f"not available: {seen(words)}", soft_wrap=True, markup=False)
 

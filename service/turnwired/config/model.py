@@ -282,8 +282,12 @@ class PollingConfig(_Section):
 
 
 class ToolsConfig(_Section):
-    """Python tools: those named here, and those that installed packages offer under ``turnwired.tools``."""
+    """Python tools: those named here, and those that installed packages offer under ``turnwired.tools``.
 
+    ``collisions``: who has a name that several sources claim.
+    """
+
+    collisions: Literal["priority", "namespace", "reject"] = "priority"
     python: tuple[Annotated[str, AfterValidator(_check_attribute)], ...] = ()
     entry_points: bool = True
     polling: PollingConfig = Field(default_factory=PollingConfig)

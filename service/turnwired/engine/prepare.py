@@ -28,7 +28,6 @@ from turnwired.domain.event import RunStarted
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import (
     NO_POLICY,
     ApprovalPolicy,
@@ -47,6 +46,7 @@ from turnwired.engine.agents import AgentBook
 from turnwired.engine.budgets import BUDGETS_ESTIMATED, BudgetBook, Line, Purse, Spender
 from turnwired.engine.completion import require_completion
 from turnwired.engine.fitting import fit
+from turnwired.engine.left_out import notices_of
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.pricing import Pricing, require_measurable
@@ -65,8 +65,6 @@ logger = logging.getLogger(__name__)
 COUNT_SECONDS = 10.0
 """How long a provider's token counter may take."""
 MOST_PLAIN_POLICIES = 1000
-MOST_NOTICES = 20
-"""Tools and sources left out that a run names in its log; ListTools names all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +267,7 @@ class Preparer:
             input_message_ids=tuple(message.message_id for message in input_),
             trace_context=telemetry.trace_context,
             include_trace=spec.include_trace,
-            notices=(*_notices(view), *((BUDGETS_ESTIMATED,) if estimated else ())),
+            notices=(*notices_of(view), *((BUDGETS_ESTIMATED,) if estimated else ())),
             price=price,
             check_output=resolved.check_output,
             polling_tools=self._wiring.config.polling_tools,
@@ -472,12 +470,3 @@ def _no_tool(what: str) -> ToolError:
 
 def _failure(reason: Reason, message: str) -> Failure:
     return Failure(FailurePhase.PREPARATION, reason, message)
-
-
-def _notices(view: ToolView | None) -> tuple[Notice, ...]:
-    """What the run does without, so that nobody wonders why the model did not call it."""
-    if view is None:
-        return ()
-    return tuple(
-        Notice(failure.reason, failure.message, {"origin": failure.origin}) for failure in view.failures[:MOST_NOTICES]
-    )

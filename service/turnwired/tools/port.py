@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import FieldViolation
@@ -53,6 +53,8 @@ class ToolOutput:
     structured_json: str | None = None
     is_error: bool = False
     failure: Failure | None = None
+    cut_from: int | None = None
+    """Bytes that it had before its own source cut it."""
 
 
 class Toolset(Protocol):
@@ -88,6 +90,12 @@ class Toolset(Protocol):
     async def aclose(self) -> None:
         """Stop everything the source started. Bounded."""
         ...
+
+
+def is_toolset(value: object) -> TypeGuard[Toolset]:
+    """Whether a value is a source and not, say, a function or a class."""
+    members = ("set_id", "tools", "call", "start", "aclose")
+    return not isinstance(value, type) and all(hasattr(value, name) for name in members)
 
 
 @runtime_checkable
@@ -134,6 +142,11 @@ class ToolView(Protocol):
     @property
     def collisions(self) -> Sequence[ToolCollision]:
         """Names that several tools claim, in the whole deployment, whatever the selection."""
+        ...
+
+    @property
+    def own_collisions(self) -> Sequence[ToolCollision]:
+        """Those of ``collisions`` whose name, or whose tools' names, the selection lets in."""
         ...
 
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:

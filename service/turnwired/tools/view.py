@@ -57,6 +57,7 @@ class View:
     entries: Mapping[str, Entry]
     failures: Sequence[Failure] = ()
     collisions: Sequence[ToolCollision] = ()
+    own_collisions: Sequence[ToolCollision] = ()
     tools: Sequence[Tool] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -156,6 +157,11 @@ class Joined:
     def collisions(self) -> Sequence[ToolCollision]:
         """Of the deployment: a run's own names collide with nothing."""
         return self.base.collisions
+
+    @property
+    def own_collisions(self) -> Sequence[ToolCollision]:
+        """Of the deployment."""
+        return self.base.own_collisions
 
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
         """As the view that has the tool."""
