@@ -21,13 +21,14 @@ import anyio
 from pydantic import BaseModel, ValidationError
 
 from turnwired import __version__
+from turnwired.callers import Callers, callers_of
 from turnwired.config.load import load_config, read_config
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.faults import where_raised
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.run import Caller
+from turnwired.domain.run import OPERATOR_ROLE, Caller
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.completion_loading import completion_hooks
@@ -41,6 +42,7 @@ from turnwired.providers.overview import ProfileSummary, summary
 from turnwired.providers.port import ModelProvider
 from turnwired.providers.profiles import Profile, profile_toml, shipped
 from turnwired.rpc.agent_service import AgentService
+from turnwired.rpc.auth import Gate
 from turnwired.rpc.hook_apps import hook_apps
 from turnwired.rpc.hook_client import HookClient
 from turnwired.rpc.interceptor import TelemetryInterceptor
@@ -54,6 +56,7 @@ from turnwired.store.sqlite import SqliteStore
 from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
+from turnwired.tools.access import Access, AccessRule
 from turnwired.tools.catalog import CollisionPolicy
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.toolset import GrpcToolset
@@ -113,6 +116,7 @@ class Assembly:
     telemetry: Telemetry
     card: RateCard
     warm: asyncio.Event
+    callers: Callers
 
 
 def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, str]) -> Config:
@@ -140,6 +144,7 @@ async def assembled(
     It opens no socket of its own. Raises ConfigError with one clear line.
     """
     added = additions or Additions()
+    callers = callers_of(config.callers, config.anonymous, environ, config.source)
     async with AsyncExitStack() as stack:
         telemetry = _telemetry(config, environ)
         stack.callback(telemetry.aclose)
@@ -150,7 +155,11 @@ async def assembled(
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
-        registry = Registry(_sources(config, telemetry.mcp, added), collisions=CollisionPolicy(config.tools.collisions))
+        registry = Registry(
+            _sources(config, telemetry.mcp, added),
+            collisions=CollisionPolicy(config.tools.collisions),
+            access=_access(config),
+        )
         await registry.start()
         stack.push_async_callback(registry.aclose)
         card = price_card(config, environ)
@@ -161,16 +170,23 @@ async def assembled(
             client = HookClient(app)
             stack.push_async_callback(client.aclose)
             hooks.append(client.hook())
-        wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card), hooks)
+        wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card), hooks, callers)
         engine = await stack.enter_async_context(Engine(wiring))
-        yield Assembly(engine, telemetry, card, warm)
+        yield Assembly(engine, telemetry, card, warm, callers)
 
 
 @asynccontextmanager
-async def running(config: Config, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Service]:
-    """The service from its first listening socket to its last stored row. Raises ConfigError with one clear line."""
+async def running(
+    config: Config, environ: Mapping[str, str] = os.environ, own_token: str | None = None
+) -> AsyncIterator[Service]:
+    """The service from its first listening socket to its last stored row. Raises ConfigError with one clear line.
+
+    ``own_token``: shows an operator, whoever else may call: for a server that a process starts for itself alone.
+    """
     async with assembled(config, environ) as assembly, AsyncExitStack() as stack:
-        engine = assembly.engine
+        engine, callers = assembly.engine, assembly.callers
+        if own_token is not None:
+            callers = callers.also(own_token, Caller(principal="cli", roles=frozenset((OPERATOR_ROLE,))))
         rpc = RpcServer(
             Listen(config.server.listen, MAX_REQUEST_BYTES, config.server.reflection),
             TurnService(engine),
@@ -185,6 +201,7 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
             [TelemetryInterceptor(assembly.telemetry.rpc)],
             sessions=SessionService(assembly.engine),
             agents=AgentService(assembly.engine),
+            gate=Gate(callers),
         )
         await rpc.start()
         engine.on_store_change = lambda works: rpc.serving(works=works)
@@ -216,6 +233,7 @@ def _wiring(
     telemetry: Telemetry,
     price_of: PriceOf,
     hooks: Sequence[Hook],
+    callers: Callers,
 ) -> Wiring:
     layer = policy_layer_of(config)
     return Wiring(
@@ -229,6 +247,8 @@ def _wiring(
             deployment_ref=layer.ref,
             ceiling=ceiling_of(config),
             polling_tools=frozenset(config.tools.polling.names),
+            principals=callers.roles,
+            tenants=callers.tenants,
         ),
         agents=agents_of(config),
         providers=providers,
@@ -245,6 +265,10 @@ def _wiring(
 
 def _python_hooks(config: Config) -> list[Hook]:
     return [*load_hooks(config.hooks.python), *(entry_point_hooks() if config.hooks.entry_points else ())]
+
+
+def _access(config: Config) -> Access:
+    return Access(tuple(AccessRule(frozenset(rule.roles), rule.allow, rule.deny) for rule in config.access))
 
 
 async def _warm(card: RateCard, config: Config, registry: Registry, warm: asyncio.Event) -> None:

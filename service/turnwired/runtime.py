@@ -283,11 +283,12 @@ class Runtime:
         *,
         policies: Policy | Mapping[str, object] = NO_POLICY,
         model: ModelSelection | str | None = None,
+        caller: Caller | None = None,
     ) -> EffectivePolicy:
         """The policy that a run would get, with the layer that supplied each value. Raises NotFound, InvalidRequest."""
         policy = _policy(policies)
         require_valid(policy, "policy")
-        return self._running().resolve_policy(agent, _model(model), policy)
+        return self._running().resolve_policy(caller or Caller(), agent, _model(model), policy)
 
     def _running(self) -> Engine:
         if self._engine is None:

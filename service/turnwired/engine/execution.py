@@ -521,7 +521,7 @@ class Execution:
             call_id=call_id,
             native_name=checked.tool.native_name,
             arguments=checked.arguments,
-            caller=prepared.spec.caller,
+            caller=prepared.acting,
             session_id=self._run.session_id,
             attempt=effect.attempt,
             # A run that an agent makes has a time limit of its own, and may wait for people.
