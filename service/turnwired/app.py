@@ -65,7 +65,7 @@ from turnwired.tools.grpc.toolset import GrpcToolset
 from turnwired.tools.host.config import ToolHostConfig
 from turnwired.tools.host.registrations import Admission, Registrations
 from turnwired.tools.host.toolset import HostToolset
-from turnwired.tools.mcp.config import StdioServer
+from turnwired.tools.mcp.config import McpServer, server_kind
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.options import SourceOptions, split_options
 from turnwired.tools.output import compile_output
@@ -414,7 +414,7 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
     for server_id, data in config.mcp_servers.items():
         where = f"{config.source}: mcp_servers.{server_id}"
         options, own = _split(data, where)
-        server = _read(StdioServer, own, where)
+        server = _read(server_kind(own), own, where)
         sources.append(_source(McpToolset(server_id, server, telemetry), server, options, ToolSource.MCP))
     for service_id, data in config.grpc_services.items():
         where = f"{config.source}: grpc_services.{service_id}"
@@ -436,7 +436,7 @@ def _tool_hosts(config: Config) -> list[tuple[HostToolset, Source]]:
     return found
 
 
-def _source(toolset: Toolset, section: StdioServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
+def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
     return Source(
         options.decorated(toolset),
         namespace=section.namespace or toolset.set_id,
