@@ -20,6 +20,7 @@ from turnwired.domain.policy import ApprovalPolicy, ArgumentValidation, Permissi
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool, ToolRef, ToolSelection, ToolSource
 from turnwired.testing.provider import answer, calls
+from turnwired.tools.access import Access, AccessRule
 from turnwired.tools.finding import MOST_FOUND, Finder
 from turnwired.tools.port import ToolOutput
 from turnwired.tools.registry import Registry, Source
@@ -128,6 +129,18 @@ async def test_a_tool_of_that_name_keeps_it() -> None:
     view = await compose([taken, many()]).view(ToolSelection(include=("*", "find_tools")), Caller())
     assert [tool.ref.routed_name for tool in view.offered] == ["turnwire__find_tools", "find_tools", "m__always_there"]
     assert view.finder == "turnwire__find_tools"
+
+
+@pytest.mark.requirement("REG-22")
+async def test_a_caller_finds_what_it_may_have_and_nothing_else() -> None:
+    rules = Access((AccessRule(allow=("m__*",), deny=("m__refund*",)),))
+    view = await compose([many()], access=rules).view(ToolSelection(), Caller())
+    assert view.check("find_tools", '{"query":"refund"}', ArgumentValidation.STRICT).failure is None
+    results = [await run_tool(view, *find(words)) for words in ("refund payment", "invoice")]
+    assert [json.loads(it.structured_json or "")["tools"][:1] for it in results] == [
+        [],
+        [{"name": "m__getInvoice", "description": "Reads a bill of a customer."}],
+    ]
 
 
 @pytest.mark.requirement("REG-20")

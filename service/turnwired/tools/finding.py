@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import anyio
@@ -19,8 +20,11 @@ from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
+from turnwired.tools.catalog import entry_of
+from turnwired.tools.naming import routed_name
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.result import clean_text, json_of
+from turnwired.tools.view import Entry, View
 
 NAME: Final = "find_tools"
 MOST_FOUND: Final = 20
@@ -55,7 +59,7 @@ _SCHEMA: Final = json_of(
 )
 
 
-def find_tool(name: str, count: int) -> Tool:
+def _find_tool(name: str, count: int) -> Tool:
     """The tool as the model sees it, where ``count`` tools can be found with it."""
     description = (
         f"Find tools. There are {_about(count)} more tools than you are shown. Say in a few words what you need a tool "
@@ -63,6 +67,16 @@ def find_tool(name: str, count: int) -> Tool:
     )
     annotations = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
     return Tool(ToolRef(name, NAME, ToolSource.LOCAL), description, _SCHEMA, annotations=annotations)
+
+
+def findable(view: View, pinned: re.Pattern[str]) -> View:
+    """The view with a tool that finds the others in front, which alone are shown with those whose names match."""
+    kept = frozenset(name for name in view.entries if pinned.fullmatch(name))
+    finder = NAME if NAME not in view.entries else routed_name("turnwire", NAME)
+    source = Finder(finder, [entry.tool for name, entry in view.entries.items() if name not in kept])
+    entry = entry_of(source, source.tool)
+    assert isinstance(entry, Entry), "the tool that finds others can be offered"
+    return replace(view, entries={finder: entry, **view.entries}, finder=finder, pinned=kept)
 
 
 class Finder:
@@ -74,7 +88,7 @@ class Finder:
 
     def __init__(self, name: str, findable: Sequence[Tool]) -> None:
         self._findable = tuple(findable)
-        self._tools = (find_tool(name, len(self._findable)),)
+        self.tool = _find_tool(name, len(self._findable))
         self._lock = threading.Lock()
         self._index: sqlite3.Connection | None = None
 
@@ -83,7 +97,7 @@ class Finder:
 
     async def tools(self) -> Sequence[Tool]:
         """The one tool."""
-        return self._tools
+        return (self.tool,)
 
     async def call(self, invocation: ToolInvocation) -> ToolOutput:
         """Find tools: what is structured are their names and descriptions, best first."""
