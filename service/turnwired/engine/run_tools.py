@@ -40,9 +40,10 @@ class RunTools:
         self._always = always
         self._lazy = view.finder is not None
         self._shown: dict[str, Tool | None] = {}  # None: its definition went with an earlier process
-        self._gone: dict[str, ToolRef | None] = {}
+        self._gone: dict[str, ToolView | None] = {}  # the view that had it last
         self._found: dict[str, None] = {}
         self._new: dict[str, None] = {}
+        self._restored = False
         self._shown.update((name, view.tool(name)) for name in self._wanted())
 
     @property
@@ -58,18 +59,22 @@ class RunTools:
     @property
     def refs(self) -> Mapping[str, ToolRef]:
         """What the model may name, also if only to be told that it went."""
-        gone = {name: ref for name, ref in self._gone.items() if ref is not None}
+        gone = {name: view.refs[name] for name, view in self._gone.items() if view is not None}
         return {**self.view.refs, **gone} if gone else self.view.refs
 
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
-        """As the view does, but for a tool that went."""
+        """As the view does, but for a tool that went. One that was denied meanwhile is denied, not gone."""
         if routed_name in self._gone:
+            before = self._gone[routed_name]
+            checked = CheckedCall(None) if before is None else before.check(routed_name, arguments_json, validation)
+            if checked.failure is not None and checked.failure.reason is Reason.TOOL_DENIED:
+                return checked
             words = (
                 f"{routed_name} is not there any more: its source went or no longer has it. Do not call it again; "
                 "go on with the other tools, or without."
             )
             failure = Failure(FailurePhase.ROUTING, Reason.TOOL_NOT_FOUND, words, origin=routed_name)
-            return CheckedCall(self._gone[routed_name], failure=failure)
+            return CheckedCall(checked.tool, failure=failure)
         return self.view.check(routed_name, arguments_json, validation)
 
     def settled(self, routed_name: str, result: ToolResult) -> None:
@@ -97,9 +102,10 @@ class RunTools:
                     self.settled(called.get(result.call_id, ""), result)
                 case _:
                     pass
+        self._restored = True
         self._lazy = self.view.finder is not None and self.view.finder in names
         self._shown = {name: self.view.tool(name) for name in names}
-        self._gone = {name: self.view.refs.get(name) for name in names if name in gone}
+        self._gone = {name: self.view if name in self.view.refs else None for name in names if name in gone}
 
     async def revise(self) -> tuple[ToolsChanged, ...] | None:
         """Take over what the sources have now and what was found. None: all is as it was; empty: unseen by the model.
@@ -107,13 +113,14 @@ class RunTools:
         ``shown`` is other bytes only if an event names something as added or updated.
         """
         view = await self._look(self.view)
-        if view is self.view and not self._new and None not in self._shown.values():
+        if view is self.view and not self._new and not self._restored:
             return None
-        self.view = view
-        changes = [self._of_sources(), self._of_found()]
+        self._restored = False
+        before, self.view = self.view, view
+        changes = [self._of_sources(before), self._of_found()]
         return tuple(change for change in changes if change.added or change.removed or change.updated)
 
-    def _of_sources(self) -> ToolsChanged:
+    def _of_sources(self, before: ToolView) -> ToolsChanged:
         refs = self.view.refs
         updated: list[str] = []
         removed: list[str] = []
@@ -122,7 +129,7 @@ class RunTools:
             if name not in refs:
                 if name not in self._gone:
                     removed.append(name)
-                    self._gone[name] = None if old is None else old.ref
+                    self._gone[name] = before if name in before.refs else None
                 if old is None:
                     del self._shown[name]
                 continue
