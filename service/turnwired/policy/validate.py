@@ -180,6 +180,11 @@ def _words(leaf: Leaf) -> str:
 
 
 def _takes(leaf: Leaf) -> str:
+    if leaf.kind is LeafKind.COST:
+        return f"takes an amount of money{_or_modes(leaf)}"
     most = f" to {as_text(leaf, leaf.maximum)}" if leaf.maximum < 2**31 - 1 else " or more"
-    modes = "".join(f", or {mode.lower()}" for mode in LimitMode if mode in leaf.modes)
-    return f"takes {as_text(leaf, leaf.minimum)}{most}{modes}"
+    return f"takes {as_text(leaf, leaf.minimum)}{most}{_or_modes(leaf)}"
+
+
+def _or_modes(leaf: Leaf) -> str:
+    return "".join(f", or {mode.lower()}" for mode in LimitMode if mode in leaf.modes)

@@ -38,6 +38,8 @@ MAX_INPUT_PARTS = 20_000
 MAX_MODEL_LENGTH = 256
 MAX_OPTIONS_DEPTH = 64
 MAX_SCHEMA_BYTES = 256 << 10
+MAX_PATTERNS = 500
+MAX_PATTERN_LENGTH = 256
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{0,64}\Z")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
@@ -94,6 +96,7 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
     spec = _with_attachments(spec, turn, problems)
     _check_ids(turn, problems)
     check_labels(spec.labels, "turn.labels", problems)
+    check_selection(spec.tools, "turn.tools", problems)
     _check_input(spec, problems)
     check_model(spec.model, "turn.model", problems)
     _check_format(spec.output_format, problems)
@@ -147,6 +150,15 @@ def refuse_client_tools(selection: tool_pb2.ToolSelection, path: str, problems: 
     """Tools of a caller belong to its turns: nobody would be there to execute them elsewhere."""
     if selection.client_tools:
         problems.add(f"{path}.client_tools", "must be empty: client tools come with each turn")
+
+
+def check_selection(selection: ToolSelection, path: str, problems: Problems) -> None:
+    """Patterns of bounded number and length: each is held against every tool."""
+    for name, patterns in (("include", selection.include), ("exclude", selection.exclude)):
+        if len(patterns) > MAX_PATTERNS:
+            problems.add(f"{path}.{name}", f"has {len(patterns)} entries; at most {MAX_PATTERNS} are allowed")
+        elif any(len(pattern) > MAX_PATTERN_LENGTH for pattern in patterns):
+            problems.add(f"{path}.{name}", f"patterns have at most {MAX_PATTERN_LENGTH} characters")
 
 
 def _check_ids(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
@@ -360,10 +372,14 @@ def disconnect(value: int) -> OnDisconnect | None:
 
 def tool_selection(message: tool_pb2.ToolSelection, path: str) -> ToolSelection:
     """A checked selection. Raises InvalidRequest."""
+    problems = Problems()
     try:
-        return tool_selection_from_pb(message)
+        selection = tool_selection_from_pb(message)
     except CodecError as error:
         raise InvalidRequest([FieldViolation(f"{path}.{error.path}", error.problem)]) from error
+    check_selection(selection, path, problems)
+    problems.raise_if_any()
+    return selection
 
 
 def policy(message: policy_pb2.Policy, path: str) -> Policy:
@@ -383,7 +399,10 @@ def policy(message: policy_pb2.Policy, path: str) -> Policy:
 def model(message: model_pb2.ModelSelection, path: str) -> ModelSelection:
     """A checked model selection. Raises InvalidRequest."""
     problems = Problems()
-    value = model_from_pb(message)
+    try:
+        value = model_from_pb(message)
+    except CodecError as error:
+        raise InvalidRequest([FieldViolation(f"{path}.{error.path}", error.problem)]) from error
     check_model(value, path, problems)
     problems.raise_if_any()
     return value

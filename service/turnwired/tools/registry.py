@@ -200,7 +200,7 @@ async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelecti
                 failures.append(entry)
                 continue
             routed = entry.tool.ref.routed_name
-            named = (not selection.narrow or narrow.fullmatch(routed)) and not exclude.fullmatch(routed)
+            named = (not selection.narrow or narrow.match(routed)) and not exclude.match(routed)
             if not named and tool.ref.source is not ToolSource.CLIENT:  # the caller's own are beside the selection
                 continue
             if routed in taken:
@@ -228,7 +228,7 @@ def _compose(sources: Sequence[Source], snapshots: tuple[_Snapshot, ...]) -> _Ca
         include, exclude = pattern_of(source.include), pattern_of(source.exclude)
         for tool in sorted(snapshot.tools, key=lambda tool: tool.ref.native_name):
             native = tool.ref.native_name
-            if (source.include and not include.fullmatch(native)) or exclude.fullmatch(native):
+            if (source.include and not include.match(native)) or exclude.match(native):
                 continue
             entry = _entry(source, tool)
             if isinstance(entry, Failure):
@@ -265,9 +265,9 @@ def _select(catalog: _Catalog, selection: ToolSelection) -> View:
     entries = {
         name: entry
         for name, entry in catalog.entries.items()
-        if (not selection.include or include.fullmatch(name))
-        and (not selection.narrow or narrow.fullmatch(name))
-        and not exclude.fullmatch(name)
+        if (not selection.include or include.match(name))
+        and (not selection.narrow or narrow.match(name))
+        and not exclude.match(name)
     }
     unmatched = tuple(
         Failure(
@@ -276,7 +276,7 @@ def _select(catalog: _Catalog, selection: ToolSelection) -> View:
             message=f"the selection includes {pattern!r}, which no available tool matches",
         )
         for pattern in (*selection.include, *selection.narrow)
-        if not any(pattern_of((pattern,)).fullmatch(name) for name in catalog.entries)
+        if not any(pattern_of((pattern,)).match(name) for name in catalog.entries)
     )
     return View(entries, (*catalog.failures, *unmatched), catalog.collisions)
 
