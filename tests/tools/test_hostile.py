@@ -11,7 +11,7 @@ from tools.kit import invocation, run_tool, view_of, view_of_functions, words_of
 
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolResultStatus
-from turnwired.tools import apart
+from turnwired import apart
 from turnwired.tools.python import PythonToolset
 from turnwired.tools.registry import Source
 

@@ -27,7 +27,7 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, ResourceLink, Text
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.plugins import named, offered
-from turnwired.tools.apart import Nursery
+from turnwired.apart import Nursery
 from turnwired.tools.context import ToolContext
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.resource import expanded, is_resource

@@ -26,7 +26,7 @@ from google.protobuf.message import DecodeError
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.tools.apart import Nursery
+from turnwired.apart import Nursery
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, declared_in, is_readable, link
 from turnwired.tools.grpc.listing import Listing, listing_of, wants
