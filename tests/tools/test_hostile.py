@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from tools.kit import invocation, run_tool, view_of, view_of_functions, words_of
 
+from turnwired import apart
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolResultStatus
-from turnwired import apart
 from turnwired.tools.python import PythonToolset
 from turnwired.tools.registry import Source
 

@@ -21,13 +21,13 @@ from typing import Final, TypeVar, cast, overload
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from turnwired.apart import Nursery
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, ResourceLink, Text
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.plugins import named, offered
-from turnwired.apart import Nursery
 from turnwired.tools.context import ToolContext
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.resource import expanded, is_resource

@@ -23,10 +23,10 @@ import grpc.aio
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
+from turnwired.apart import Nursery
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
-from turnwired.apart import Nursery
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, declared_in, is_readable, link
 from turnwired.tools.grpc.listing import Listing, listing_of, wants
