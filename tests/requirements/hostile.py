@@ -15,4 +15,5 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-10": "Patterns of tool names are matched in time that grows with their lengths; callers' are bounded.",
     "HOSTILE-11": "A value of an enumeration that this version does not know is INVALID_ARGUMENT at any place.",
     "HOSTILE-12": "Whatever a hook raises or does not end, of events or of completion, ends no run and no service.",
+    "HOSTILE-13": "Holding a value against a schema takes bounded time, whatever the schema leads to.",
 }
