@@ -37,7 +37,9 @@ def put(message: Any, path: Path) -> None:
     """Set the field at the end of the path to a value that nobody knows."""
     for field in path[:-1]:
         inner = getattr(message, field.name)
-        if field.message_type.GetOptions().map_entry:
+        kind = field.message_type
+        assert kind is not None, "only the last field of a path is not a message"
+        if kind.GetOptions().map_entry:
             message = inner["name"]
         elif field.is_repeated:
             message = inner.add()

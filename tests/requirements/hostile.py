@@ -16,4 +16,5 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-11": "A value of an enumeration that this version does not know is INVALID_ARGUMENT at any place.",
     "HOSTILE-12": "Whatever a hook raises or does not end, of events or of completion, ends no run and no service.",
     "HOSTILE-13": "Holding a value against a schema takes bounded time, whatever the schema leads to.",
+    "HOSTILE-14": "Words about a failure lose what looks like a secret, in time that grows with their length.",
 }

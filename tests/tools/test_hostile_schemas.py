@@ -157,7 +157,7 @@ VALUES = st.recursive(
 @pytest.mark.requirement("HOSTILE-13")
 @given(SCHEMAS, VALUES)
 def test_small_values_are_judged_as_the_validator_judges_them(schema: Schema, value: object) -> None:
-    whole = {"properties": {"a": schema}, "$defs": {"n": {"properties": {"b": {"type": "integer"}}}}}
+    whole: Schema = {"properties": {"a": schema}, "$defs": {"n": {"properties": {"b": {"type": "integer"}}}}}
     found = validator_of(whole).is_valid({"a": value})
     assert found is jsonschema_rs.validator_for(whole).is_valid({"a": value})
     Work(whole).require({"a": value}, MOST_WORK)

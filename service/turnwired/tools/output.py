@@ -57,7 +57,7 @@ def _checked(text: str, validator: Validator) -> CheckedOutput:
     try:
         return _held_against(text, value, validator)
     except TooMuchWork:
-        words = "it does not keep to the schema, or is too large to be checked by it"
+        words = "it does not keep to the schema, or is too large to be checked"
         return CheckedOutput(None, (OutputProblem(words, ""),))
 
 

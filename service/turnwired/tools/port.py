@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
+from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import FieldViolation
 from turnwired.domain.failure import Failure
 from turnwired.domain.message import Part, ToolResult
@@ -20,11 +21,35 @@ LateReporter = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
+class InputRequest:
+    """What a tool asks a person while it runs. ``schema_json``: JSON Schema of an object; None: consent alone.
+
+    ``problems`` says what is wrong with values that do not match; the registry fills it in.
+    """
+
+    message: str
+    schema_json: str | None = None
+    problems: Callable[[Mapping[str, object]], Sequence[str]] = field(default=lambda _: ())
+
+
+@dataclass(frozen=True, slots=True)
+class InputAnswer:
+    """The person's answer, in the words of MCP's elicitation. ``cancel``: nobody answered in time."""
+
+    action: Literal["accept", "decline", "cancel"]
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+AskUser = Callable[[InputRequest], Awaitable[InputAnswer]]
+"""Asks a person and waits for as long as a run waits; the time does not count against the call's timeout."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolInvocation:
     """One execution of a tool. ``arguments`` is the parsed and checked JSON object.
 
     ``timeout`` is in seconds and enforced by the registry around the source's call. ``headers`` carries trace
-    propagation (``traceparent``).
+    propagation (``traceparent``). ``ask`` puts a question to a person; None: nobody can be asked.
     """
 
     run_id: str
@@ -38,6 +63,7 @@ class ToolInvocation:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     on_progress: ProgressReporter | None = None
     on_late: LateReporter | None = None
+    ask: AskUser | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +78,8 @@ class ToolOutput:
     structured_json: str | None = None
     is_error: bool = False
     failure: Failure | None = None
+    cut_from: int | None = None
+    """Bytes that it had before its own source cut it."""
 
 
 class Toolset(Protocol):
@@ -89,12 +117,30 @@ class Toolset(Protocol):
         ...
 
 
+def is_toolset(value: object) -> TypeGuard[Toolset]:
+    """Whether a value is a source and not, say, a function or a class."""
+    members = ("set_id", "tools", "call", "start", "aclose")
+    return not isinstance(value, type) and all(hasattr(value, name) for name in members)
+
+
+@runtime_checkable
+class AsksPermission(Protocol):
+    """What a ``Toolset`` is besides whose tools ask for something finer than their names, such as a path."""
+
+    def asks_for(self, native_name: str, arguments: Mapping[str, object]) -> PermissionRequest | None:
+        """What a call with these checked arguments asks for; None: its name. Quick and without side effects.
+
+        Raises ToolError for a call that must not run.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedCall:
     """A call that was found and checked: arguments to run with, or why it cannot run.
 
     ``repairs``: what lenient validation changed in the arguments, one sentence each, without values. ``annotations``
-    are the tool's, wherever it was found.
+    are the tool's, wherever it was found. ``asks_for``: what it asks permission for, None: for its name.
     """
 
     tool: ToolRef | None
@@ -102,6 +148,7 @@ class CheckedCall:
     failure: Failure | None = None
     repairs: tuple[str, ...] = ()
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
+    asks_for: PermissionRequest | None = None
 
 
 class ToolView(Protocol):
@@ -120,6 +167,11 @@ class ToolView(Protocol):
     @property
     def collisions(self) -> Sequence[ToolCollision]:
         """Names that several tools claim, in the whole deployment, whatever the selection."""
+        ...
+
+    @property
+    def own_collisions(self) -> Sequence[ToolCollision]:
+        """Those of ``collisions`` whose name, or whose tools' names, the selection lets in."""
         ...
 
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:

@@ -48,23 +48,28 @@ class CompiledSchema:
 
     def violations(self, arguments: Mapping[str, object]) -> list[str]:
         """What is wrong, at most five sentences, without the values that were sent. Empty: nothing is."""
-        try:
-            if self.validator.is_valid(arguments):
-                return []
-        except TooMuchWork:
-            return ["they are too large, or nested too deeply, to be checked by it"]
-        try:
-            errors = self.validator.errors(arguments)
-        except TooMuchWork:
-            return ["they are too large, or nested too deeply, to tell where"]
-        sentences: list[str] = []
-        for error in errors:
-            if len(sentences) == MAX_VIOLATIONS:
-                sentences.append("and more")
-                break
-            path = "".join(f"/{step}" for step in error.instance_path)
-            sentences.append(f"{path}: {error.message}" if path else error.message)
-        return sentences
+        return violations_of(self.validator, arguments)
+
+
+def violations_of(validator: Validator, value: object) -> list[str]:
+    """What is wrong with a value, at most five sentences that do not quote it. Empty: nothing is."""
+    try:
+        if validator.is_valid(value):
+            return []
+    except TooMuchWork:
+        return ["it is too large, or nested too deeply, to be checked"]
+    try:
+        errors = validator.errors(value)
+    except TooMuchWork:
+        return ["it is too large, or nested too deeply, to tell where"]
+    sentences: list[str] = []
+    for error in errors:
+        if len(sentences) == MAX_VIOLATIONS:
+            sentences.append("and more")
+            break
+        path = "".join(f"/{step}" for step in error.instance_path)
+        sentences.append(f"{path}: {error.message}" if path else error.message)
+    return sentences
 
 
 @lru_cache(maxsize=4096)
@@ -132,7 +137,8 @@ def validator_of(schema: Schema) -> Validator:
         )
         return Validator(schema, made)
     except jsonschema_rs.ValidationError as error:
-        raise Unusable(f"is not valid: {error.message[:300]}") from error
+        place = "".join(f"/{step}" for step in error.instance_path)[:200]
+        raise Unusable(f"is not valid{place and f' at {place}'}: {error.message[:300]}") from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise Unusable(f"cannot be used: {str(error)[:300]}") from error
 

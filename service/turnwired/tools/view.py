@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -13,13 +14,24 @@ import anyio
 
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.faults import where_raised
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
-from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
+from turnwired.tools.port import (
+    AsksPermission,
+    AskUser,
+    CheckedCall,
+    InputAnswer,
+    InputRequest,
+    ToolInvocation,
+    ToolOutput,
+    Toolset,
+    ToolView,
+)
 from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
-from turnwired.tools.schema import CompiledSchema, parse_arguments
+from turnwired.tools.schema import CompiledSchema, compile_schema, parse_arguments
 
 _LOG = logging.getLogger(__name__)
 _MAX_NAMES_TOLD: Final = 10
@@ -39,11 +51,12 @@ _NOT_EXECUTED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tool under its routed name, the source that runs it, and its schema."""
+    """A tool under its routed name, the source that runs it, and its schema. ``asks``: it is an ``AsksPermission``."""
 
     toolset: Toolset
     tool: Tool
     schema: CompiledSchema
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,7 @@ class View:
     entries: Mapping[str, Entry]
     failures: Sequence[Failure] = ()
     collisions: Sequence[ToolCollision] = ()
+    own_collisions: Sequence[ToolCollision] = ()
     tools: Sequence[Tool] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,15 +90,16 @@ class View:
         if isinstance(arguments, str):
             return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, arguments))
         if validation is ArgumentValidation.NONE:
-            return CheckedCall(entry.tool.ref, arguments, annotations=hints)
+            return _permitted(entry, CheckedCall(entry.tool.ref, arguments, annotations=hints))
         violations = entry.schema.violations(arguments)
         if not violations:
-            return CheckedCall(entry.tool.ref, arguments, repairs=repairs, annotations=hints)
+            return _permitted(entry, CheckedCall(entry.tool.ref, arguments, repairs=repairs, annotations=hints))
         repaired = repair(arguments, entry.schema.validator) if lenient else None
         if repaired is not None:
-            return CheckedCall(
+            checked = CheckedCall(
                 entry.tool.ref, repaired.arguments, repairs=(*repairs, *repaired.repairs), annotations=hints
             )
+            return _permitted(entry, checked)
         words = f"The arguments do not match the schema of {routed_name}: {'; '.join(violations)}."
         return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, words))
 
@@ -100,6 +115,8 @@ class View:
         deadline = anyio.CancelScope()
         if invocation.timeout is not None:
             deadline.deadline = anyio.current_time() + invocation.timeout
+        if invocation.ask is not None:
+            invocation = replace(invocation, ask=_outside(deadline, invocation.ask))
         failure: Failure | None = None
         try:
             with deadline:
@@ -152,6 +169,11 @@ class Joined:
         """Of the deployment: a run's own names collide with nothing."""
         return self.base.collisions
 
+    @property
+    def own_collisions(self) -> Sequence[ToolCollision]:
+        """Of the deployment."""
+        return self.base.own_collisions
+
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
         """As the view that has the tool."""
         return self._of(routed_name).check(routed_name, arguments_json, validation)
@@ -166,6 +188,47 @@ class Joined:
 
     def _of(self, routed_name: str) -> ToolView:
         return self.more if routed_name in self.more.entries else self.base
+
+
+def _outside(deadline: anyio.CancelScope, ask: AskUser) -> AskUser:
+    """Questions to people, checked and while the clock of the call stands still."""
+    waiting = 0
+
+    async def ask_outside(request: InputRequest) -> InputAnswer:
+        nonlocal waiting
+        if request.schema_json is not None:
+            schema = compile_schema(request.schema_json)
+            if isinstance(schema, str):
+                words = f"The tool asks for input by a schema that cannot be used: {schema}"
+                raise ToolError(Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, words))
+            request = replace(request, schema_json=schema.offered_json, problems=schema.violations)
+        left = deadline.deadline - anyio.current_time()
+        waiting += 1
+        deadline.deadline = math.inf
+        try:
+            return await ask(request)
+        finally:
+            waiting -= 1
+            if not waiting:
+                deadline.deadline = anyio.current_time() + left
+
+    return ask_outside
+
+
+def _permitted(entry: Entry, checked: CheckedCall) -> CheckedCall:
+    """The call with what its tool asks permission for, where its source says that finer than by name."""
+    asking = entry.toolset
+    if not entry.asks or not isinstance(asking, AsksPermission) or checked.arguments is None:
+        return checked
+    try:
+        return replace(checked, asks_for=asking.asks_for(entry.tool.ref.native_name, checked.arguments))
+    except ToolError as error:
+        return replace(checked, arguments=None, failure=error.failure)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  boundary: a tool's fault is a result, not the run's
+        _LOG.warning("tool %s cannot say what it asks for: %s", entry.tool.ref.routed_name, where_raised(error))
+        words = f"what it asks permission for is not known: {type(error).__name__} was raised; it was not called"
+        failure = _failure(Reason.TOOL_NOT_EXECUTED, entry.tool.ref.routed_name, words)
+        return replace(checked, arguments=None, failure=failure)
 
 
 def _being_cancelled() -> bool:
