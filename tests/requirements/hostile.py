@@ -17,4 +17,5 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-12": "Whatever a hook raises or does not end, of events or of completion, ends no run and no service.",
     "HOSTILE-13": "Holding a value against a schema takes bounded time, whatever the schema leads to.",
     "HOSTILE-14": "Words about a failure lose what looks like a secret, in time that grows with their length.",
+    "HOSTILE-15": "Caps by tool and labels of a listing are bounded; more are refused before they cost anything.",
 }

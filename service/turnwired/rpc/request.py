@@ -27,7 +27,7 @@ from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.policy.options import option_violations
-from turnwired.policy.validate import require_valid
+from turnwired.policy.validate import MOST_ENTRIES, require_valid
 from turnwired.rpc.attachments import MEDIA_TYPE, put_in, read_attachments
 
 MAX_LABELS = 16
@@ -115,6 +115,7 @@ def _with_attachments(spec: TurnSpec, turn: turn_service_pb2.TurnSpec, problems:
 
 def _check_size(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
     """Before anything of it is copied: what is too much to look at in one go."""
+    _check_entries(turn.policy, "turn.policy", problems)
     if len(turn.input) > MAX_INPUT_MESSAGES:
         problems.add("turn.input", f"has {len(turn.input)} messages; at most {MAX_INPUT_MESSAGES} are allowed")
         return
@@ -123,6 +124,13 @@ def _check_size(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
         parts += sum(_inner_parts(item) for item in turn.input)
     if parts > MAX_INPUT_PARTS:
         problems.add("turn.input", f"has {parts} parts; at most {MAX_INPUT_PARTS} are allowed")
+
+
+def _check_entries(message: policy_pb2.Policy, path: str, problems: Problems) -> None:
+    entries = len(message.loop.max_tool_calls_per_tool)
+    if entries > MOST_ENTRIES:
+        what = f"has {entries} entries; at most {MOST_ENTRIES} are allowed"
+        problems.add(f"{path}.loop.max_tool_calls_per_tool", what)
 
 
 def _inner_parts(item: message_pb2.Message) -> int:
@@ -180,6 +188,13 @@ def check_labels(labels: Mapping[str, str], path: str, problems: Problems) -> No
         if not key or len(key) > MAX_LABEL_LENGTH or len(value) > MAX_LABEL_LENGTH:
             problems.add(path, f"keys are 1 to {MAX_LABEL_LENGTH} characters, values at most as many")
             return
+
+
+def require_labels(labels: Mapping[str, str]) -> None:
+    """Raises InvalidRequest for labels that no run can have."""
+    problems = Problems()
+    check_labels(labels, "labels", problems)
+    problems.raise_if_any()
 
 
 def check_model(model: ModelSelection | None, path: str, problems: Problems) -> None:
@@ -385,6 +400,8 @@ def tool_selection(message: tool_pb2.ToolSelection, path: str) -> ToolSelection:
 def policy(message: policy_pb2.Policy, path: str) -> Policy:
     """A checked layer of policy. Raises InvalidRequest."""
     problems = Problems()
+    _check_entries(message, path, problems)
+    problems.raise_if_any()
     for unenforced in unenforced_paths(message):
         problems.refuse(f"{path}.{unenforced}")
     try:
