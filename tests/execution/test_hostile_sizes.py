@@ -10,7 +10,7 @@ import grpc
 import pytest
 from execution.served import SECONDS, Served, served, turn
 
-from turnwire.v1 import agent_service_pb2, policy_pb2, turn_service_pb2
+from turnwire.v1 import agent_service_pb2, policy_pb2, session_service_pb2, turn_service_pb2
 from turnwired.policy.validate import MOST_ENTRIES
 from turnwired.rpc.request import MAX_LABELS
 from turnwired.store.sqlite import SqliteStore
@@ -79,6 +79,8 @@ async def test_labels_that_no_run_can_have_are_refused_in_a_listing(tmp_path: Pa
         _, task = s.follow(request)
         seen = await task
         found = await s.turns.ListRuns(turn_service_pb2.ListRunsRequest(labels=few), timeout=SECONDS)
-        words = await refused(s.turns.ListRuns(turn_service_pb2.ListRunsRequest(labels=labels), timeout=SECONDS))
+        listing = turn_service_pb2.ListRunsRequest(labels=labels)
+        assert (await refused(s.turns.ListRuns(listing, timeout=SECONDS))).startswith("labels: ")
+        sessions = session_service_pb2.ListSessionsRequest(labels=labels)
+        assert (await refused(s.sessions.ListSessions(sessions, timeout=SECONDS))).startswith("labels: ")
     assert [run.run_id for run in found.runs] == [seen.run_id]
-    assert words.startswith("labels: ")
