@@ -313,6 +313,9 @@ def test_every_key_has_an_example() -> None:
         if isinstance(data, dict):
             for key, value in data.items():
                 walk(value, (*path, str(key)))
+        if isinstance(data, list):
+            for index, value in enumerate(data):
+                walk(value, (*path, str(index)))
 
     for example in EXAMPLES:
         walk(tomllib.loads(example), ())

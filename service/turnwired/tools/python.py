@@ -209,6 +209,7 @@ def _arguments(signature: Signature, invocation: ToolInvocation, state: CallStat
             session_id=invocation.session_id,
             attempt=invocation.attempt,
             headers=invocation.headers,
+            _ask=invocation.ask,
             _progress=invocation.on_progress,
             _loop=asyncio.get_running_loop(),
             _loop_thread=threading.get_ident(),

@@ -38,16 +38,21 @@ class CompiledSchema:
 
     def violations(self, arguments: Mapping[str, object]) -> list[str]:
         """What is wrong, at most five sentences, without the values that were sent. Empty: nothing is."""
-        if self.validator.is_valid(arguments):
-            return []
-        sentences: list[str] = []
-        for error in self.validator.iter_errors(arguments):
-            if len(sentences) == MAX_VIOLATIONS:
-                sentences.append("and more")
-                break
-            path = "".join(f"/{step}" for step in error.instance_path)
-            sentences.append(f"{path}: {error.message}" if path else error.message)
-        return sentences
+        return violations_of(self.validator, arguments)
+
+
+def violations_of(validator: jsonschema_rs.Validator, value: object) -> list[str]:
+    """What is wrong with a value, at most five sentences that do not quote it. Empty: nothing is."""
+    if validator.is_valid(value):
+        return []
+    sentences: list[str] = []
+    for error in validator.iter_errors(value):
+        if len(sentences) == MAX_VIOLATIONS:
+            sentences.append("and more")
+            break
+        path = "".join(f"/{step}" for step in error.instance_path)
+        sentences.append(f"{path}: {error.message}" if path else error.message)
+    return sentences
 
 
 @lru_cache(maxsize=4096)
