@@ -16,6 +16,7 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
+from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.message import Blob, Data, OpaqueBlock, ResourceLink, Text
 from turnwired.domain.tool import ToolAnnotations
@@ -30,6 +31,10 @@ _NO_SCHEMA: Final[tuple[object, ...]] = (
 _MAPS_OF_NAMES: Final = frozenset(("properties", "$defs", "patternProperties", "dependentSchemas"))
 
 
+Asks = Callable[[Mapping[str, object]], PermissionRequest | None]
+"""From the checked arguments of a call, a JSON object, to what it asks permission for; None: the tool's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolOptions:
     """What ``@tool`` was given; None and empty: from the function itself."""
@@ -38,6 +43,7 @@ class ToolOptions:
     description: str | None = None
     title: str = ""
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
+    asks: Asks | None = None
 
 
 @dataclass(frozen=True, slots=True)
