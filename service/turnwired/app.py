@@ -59,6 +59,7 @@ from turnwired.tools.grpc.toolset import GrpcToolset
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.output import compile_output
+from turnwired.tools.port import Toolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
 
@@ -394,7 +395,17 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
                 required=service.required,
             )
         )
+    if config.operator:
+        sources.append(Source(_operator_tools(config)))
     return [*sources, *added.sources]
+
+
+def _operator_tools(config: Config) -> Toolset:
+    """Imported only where there are any: with what they need they take a quarter of a second."""
+    from turnwired.tools.operator.config import OperatorConfig
+    from turnwired.tools.operator.toolset import OperatorToolset
+
+    return OperatorToolset(_read(OperatorConfig, config.operator, f"{config.source}: operator"))
 
 
 def _read(section: type[S], data: Mapping[str, object], where: str) -> S:

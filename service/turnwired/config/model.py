@@ -299,7 +299,10 @@ class CompletionConfig(_Section):
 
 
 class Config(_Section):
-    """The whole configuration. Of ``profiles``, ``mcp_servers`` and ``grpc_services`` the adapters own the shape."""
+    """The whole configuration.
+
+    Of ``profiles``, ``mcp_servers``, ``grpc_services`` and ``operator`` the adapters own the shape.
+    """
 
     server: ServerConfig = Field(default_factory=ServerConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
@@ -312,6 +315,7 @@ class Config(_Section):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     grpc_services: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
+    operator: Mapping[str, object] = Field(default_factory=dict[str, object])
     policy: PolicySection = Field(default_factory=Policy)
     ceiling: CeilingSection = Field(default_factory=Policy)
     source: str = Field(default="built-in", exclude=True)

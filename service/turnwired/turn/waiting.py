@@ -168,12 +168,17 @@ class Waiting:
     def _allow_others(self, out: Out, batch: ToolBatch) -> None:
         """Settle the questions that need none any more, now that there are new rules.
 
-        But not those about circles: each stands for what its tool would be asked about, too.
+        But not those about circles: each stands for what its tool would be asked about, too. And not those that only
+        an answer of their own settles, since nothing of theirs can be allowed for longer.
         """
         for approval in tuple(self._pending.values()):
             of_circle = approval.kind is ApprovalKind.LOOP_DETECTED
             name = approval.call.tool.routed_name
-            if not of_circle and self.permissions.rules_allow(name, approval.permission, approval.patterns):
+            if (
+                not of_circle
+                and approval.always_patterns
+                and self.permissions.rules_allow(name, approval.permission, approval.patterns)
+            ):
                 answer = ApprovalResolved(approval.approval_id, ApprovalDecision.ONCE, BY_CASCADE)
                 self._resolve(out, batch, approval, answer)
 

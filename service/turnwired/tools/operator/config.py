@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import ipaddress
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, Self
 
@@ -14,6 +16,7 @@ _HOST: Final = re.compile(r"^(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?$")
 _PORT_END: Final = re.compile(r"^(?P<host>.+?)(?::(?P<port>\d{1,5}))?$")
 
 FILE_TOOLS: Final = ("read_file", "write_file", "apply_patch", "list_dir", "grep_files", "tail_file")
+_CHANGING: Final = frozenset({"write_file", "apply_patch"})
 FETCH_TOOLS: Final = ("http_fetch",)
 INSPECTOR_TOOLS: Final = ("inspector_attach", "evaluate", "set_breakpoint", "set_logpoint", "profile_cpu")
 
@@ -25,11 +28,16 @@ class _Section(BaseModel):
 
 
 class FileRoot(_Section):
-    """A directory that file tools see, as the first part of their paths. ``name``: by default the directory's own."""
+    """A directory that file tools see, as the first part of their paths. ``name``: by default the directory's own.
+
+    ``exclude``: names, or paths below the root where there is a slash in them, that are as if they were not there, with
+    all that is below them; ``*`` and ``?`` as in a shell, but a star also stands for slashes.
+    """
 
     path: Path
     name: Annotated[str, Field(pattern=_NAME)] = ""
     writable: bool = False
+    exclude: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
 
     @model_validator(mode="after")
     def _is_a_place(self) -> Self:
@@ -43,6 +51,11 @@ class FileRoot(_Section):
     def root_name(self) -> str:
         """What paths begin with."""
         return self.name or self.path.name
+
+    def excludes(self, names: Sequence[str]) -> bool:
+        """Whether the last of the names below the root is excluded; those before it have been looked at."""
+        below = "/".join(names)
+        return any(fnmatch.fnmatchcase(below if "/" in each else names[-1], each) for each in self.exclude)
 
 
 class FilesConfig(_Section):
@@ -59,6 +72,11 @@ class FilesConfig(_Section):
     max_matches: Annotated[int, Field(ge=1, le=100_000)] = 200
     max_search_bytes: Annotated[int, Field(ge=1024, le=16 * 1024 * MIB)] = 256 * MIB
     max_search_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
+
+    @property
+    def writable(self) -> bool:
+        """Whether there is a root to write in."""
+        return any(root.writable for root in self.roots)
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
@@ -160,8 +178,9 @@ class OperatorConfig(_Section):
     @property
     def names(self) -> tuple[str, ...]:
         """The tools that are on."""
+        files = self.files
         return (
-            *(FILE_TOOLS if self.files is not None else ()),
+            *(name for name in FILE_TOOLS if files is not None and (files.writable or name not in _CHANGING)),
             *(FETCH_TOOLS if self.fetch is not None else ()),
             *(INSPECTOR_TOOLS if self.inspector is not None else ()),
         )

@@ -105,9 +105,10 @@ class FileReading:
             roots = [{"path": root.root_name, "type": "directory", "writable": root.writable} for root in config.roots]
             return content(Data(orjson.dumps({"entries": roots, "complete": True}).decode()))
         bounds = self._bounds(context)
+        bounds.hides = place.root.excludes
         listed: list[dict[str, object]] = []
         with said("list_dir"), self.rooted.folder(place) as opened:
-            for found in entries(opened, f"{place.text}/", depth, bounds):
+            for found in entries(opened, place.parts, depth, bounds):
                 if len(listed) >= config.max_entries:
                     bounds.cut = f"{config.max_entries} entries are the most"
                     break
@@ -143,6 +144,7 @@ class FileReading:
         bounds = self._bounds(context)
         lines: list[str] = []
         for each in [Place(root, ()) for root in config.roots] if place is None else [place]:
+            bounds.hides = each.root.excludes
             with said("grep_files"):
                 self._search(each, glob, matcher, bounds, lines)
             if bounds.cut:
@@ -154,7 +156,7 @@ class FileReading:
         most = self.rooted.config.max_matches
         try:
             with self.rooted.folder(place) as opened:
-                for path, number, line in matches(opened, f"{place.text}/", glob, matcher, bounds):
+                for path, number, line in matches(opened, place.parts, glob, matcher, bounds):
                     if not _taken(f"{_printable(path)}:{number}:{line}", lines, most, bounds):
                         return
         except NotADirectoryError:

@@ -22,9 +22,14 @@ class Place:
     names: tuple[str, ...]
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """All names, that of the root first."""
+        return (self.root.root_name, *self.names)
+
+    @property
     def text(self) -> str:
         """As the model writes it, and as permission rules are held against it."""
-        return "/".join((self.root.root_name, *self.names))
+        return "/".join(self.parts)
 
 
 def names_of(tool: str, path: str) -> tuple[str, ...]:
@@ -52,6 +57,9 @@ def place_of(tool: str, path: str, roots: Sequence[FileRoot]) -> Place | None:
         return None
     for root in roots:
         if root.root_name == names[0]:
-            return Place(root, names[1:])
+            below = names[1:]
+            if any(root.excludes(below[:size]) for size in range(1, len(below) + 1)):
+                raise failed(tool, "there is no such file or directory", "ENOENT")
+            return Place(root, below)
     known = ", ".join(root.root_name for root in roots)
     raise failed(tool, f"paths begin with the name of a root; there are: {known}", "not_found")

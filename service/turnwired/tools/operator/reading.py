@@ -28,6 +28,7 @@ class Excerpt:
 def head(handle: int, first: int, count: int, limit: int, given_up: Callable[[], bool]) -> Excerpt:
     """At most ``count`` lines and ``limit`` bytes from line ``first`` on, which counts from 1."""
     with os.fdopen(os.dup(handle), "rb", _BLOCK) as file:
+        file.seek(0)  # a copy of a descriptor shares its place
         skipped = 0
         while skipped < first - 1:
             line = file.readline(_BLOCK)

@@ -9,7 +9,7 @@ import fnmatch
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -45,7 +45,7 @@ class BadPattern(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A name in a directory. ``path`` has the prefix of the walk; ``handle`` is open while it is yielded."""
+    """A name in a directory. ``path`` begins with its root; ``handle`` is open while it is yielded."""
 
     handle: int
     name: str
@@ -62,6 +62,8 @@ class Bounds:
     deadline: float
     given_up: Callable[[], bool]
     cut: str = ""
+    hides: Callable[[Sequence[str]], bool] = lambda _: False
+    """Of the names below the root: whether what they lead to is as if it was not there."""
     _steps: int = field(default=0)
 
     def spent(self) -> bool:
@@ -75,8 +77,11 @@ class Bounds:
         return bool(self.cut)
 
 
-def entries(handle: int, prefix: str, depth: int, bounds: Bounds) -> Iterator[Found]:
-    """What is in a directory, by name, and in those below it to ``depth``. Links are told of and never followed."""
+def entries(handle: int, above: Sequence[str], depth: int, bounds: Bounds) -> Iterator[Found]:
+    """What is in a directory, by name, and in those below it to ``depth``. Links are told of and never followed.
+
+    ``above``: the names that lead to the directory, that of its root first.
+    """
     with os.scandir(handle) as listed:
         names = sorted(entry.name for entry in islice(listed, MAX_NAMES + 1))
     if len(names) > MAX_NAMES:
@@ -85,17 +90,19 @@ def entries(handle: int, prefix: str, depth: int, bounds: Bounds) -> Iterator[Fo
     for name in names:
         if bounds.spent():
             return
+        names_below = (*above, name)
+        if bounds.hides(names_below[1:]):
+            continue
         try:
             status = os.stat(name, dir_fd=handle, follow_symlinks=False)
         except OSError:
             continue  # it went away, or may not be looked at
-        path = f"{prefix}{name}"
-        yield Found(handle, name, path, status.st_mode, status.st_size)
+        yield Found(handle, name, "/".join(names_below), status.st_mode, status.st_size)
         if depth > 1 and stat.S_ISDIR(status.st_mode):
             with suppress(OSError):
                 inner = os.open(name, DIRECTORY, dir_fd=handle)
                 try:
-                    yield from entries(inner, f"{path}/", depth - 1, bounds)
+                    yield from entries(inner, names_below, depth - 1, bounds)
                 finally:
                     os.close(inner)
 
@@ -116,9 +123,11 @@ def matcher_of(pattern: str, ignore_case: bool) -> Matcher:
     return compiled
 
 
-def matches(handle: int, prefix: str, glob: str, matcher: Matcher, bounds: Bounds) -> Iterator[tuple[str, int, str]]:
+def matches(
+    handle: int, above: Sequence[str], glob: str, matcher: Matcher, bounds: Bounds
+) -> Iterator[tuple[str, int, str]]:
     """Path, number and text of each line that matches, in the files below. Binary files are passed over."""
-    for found in entries(handle, prefix, MAX_DEPTH, bounds):
+    for found in entries(handle, above, MAX_DEPTH, bounds):
         if not stat.S_ISREG(found.mode) or not fits(found, glob):
             continue
         try:

@@ -5,7 +5,6 @@ What the tools are it learns from their functions; who may see or call them is d
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -16,6 +15,7 @@ from turnwired.domain.tool import Tool, ToolSource
 from turnwired.tools.operator.asking import request_of
 from turnwired.tools.operator.changing import FileChanging
 from turnwired.tools.operator.config import OperatorConfig
+from turnwired.tools.operator.fetch import Fetching, Resolver, SystemResolver
 from turnwired.tools.operator.files import FileReading
 from turnwired.tools.operator.rooted import Rooted
 from turnwired.tools.port import ToolInvocation, ToolOutput
@@ -29,8 +29,10 @@ MAX_THREADS: Final = 8
 class OperatorToolset:
     """A ``Toolset`` over what the configuration turns on."""
 
-    def __init__(self, config: OperatorConfig) -> None:
+    def __init__(self, config: OperatorConfig, resolver: Resolver | None = None) -> None:
+        """``resolver``: who is asked for the addresses of names; by default the system."""
         self._config = config
+        self._resolver = resolver or SystemResolver()
         self._rooted = None if config.files is None else Rooted(config.files)
         self._functions = PythonToolset(self._all(), set_id=SET_ID, pool=WorkerPool(MAX_THREADS))
         self._tools: tuple[Tool, ...] = ()
@@ -68,7 +70,7 @@ class OperatorToolset:
 
     def asks_for(self, native_name: str, arguments: Mapping[str, object]) -> PermissionRequest | None:
         """The permission of a tool is called as the tool is; its patterns are paths, hosts or targets."""
-        request = request_of(native_name, arguments)
+        request = request_of(self._config, native_name, arguments)
         if native_name not in self._config.always_ask:
             return request
         return replace(request, always_patterns=(), always_ask=True)
@@ -85,6 +87,8 @@ class OperatorToolset:
         functions: list[Callable[..., object]] = []
         if self._rooted is not None:
             functions += FileReading(self._rooted).functions
-            if any(root.writable for root in self._rooted.config.roots):
+            if self._rooted.config.writable:
                 functions += FileChanging(self._rooted).functions
+        if self._config.fetch is not None:
+            functions += Fetching(self._config.fetch, self._resolver).functions
         return functions

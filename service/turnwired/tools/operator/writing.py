@@ -181,5 +181,6 @@ def _undo(step: _Step) -> None:
     with suppress(OSError):
         if step.kept:
             os.rename(step.kept, step.name, src_dir_fd=step.handle, dst_dir_fd=step.handle)
+            discard(step.handle, step.kept)  # it stays where both are names of one file: rename does nothing then
         elif step.done:
             os.unlink(step.name, dir_fd=step.handle)
