@@ -83,11 +83,11 @@ def _check(target: Target, config: FetchConfig) -> None:
         raise _blocked("blocked_host", "the configuration denies this host")
     if config.allow_hosts and not target.by_name and not _listed(target.host, config.allow_hosts):
         raise _blocked("blocked_host", "the configuration does not allow this host")
+    if target.literal is not None:
+        check_addresses(target, [target.literal], config)
     if not target.by_name and target.port not in config.ports:
         listed = ", ".join(map(str, config.ports))
         raise _blocked("blocked_port", f"only these ports are asked: {listed}")
-    if target.literal is not None:
-        check_addresses(target, [target.literal], config)
 
 
 def check_addresses(target: Target, addresses: Sequence[Address], config: FetchConfig) -> None:
