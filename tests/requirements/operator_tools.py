@@ -34,4 +34,12 @@ REQUIREMENTS: dict[str, str] = {
     "OPER-29": "The name is checked against the certificate although the connection is made to an address.",
     "OPER-30": "The model gets the status, few headers, and the body as text or as typed bytes.",
     "OPER-31": "What cannot be reached, resolved or read is a failure with a code, and quotes nothing of the URL.",
+    "OPER-32": "The inspector is attached to at the configured addresses alone, and to nothing but a Node process.",
+    "OPER-33": "The service attaches neither to itself nor to a process that it started.",
+    "OPER-34": "evaluate gives values as JSON, awaits promises, says what was thrown, and stops code that does not end.",
+    "OPER-35": "set_breakpoint shows the stack and the variables, holds the process within a bound, and leaves nothing.",
+    "OPER-36": "set_logpoint collects values without holding the process, and leaves nothing behind.",
+    "OPER-37": "profile_cpu tells where the time goes, by function.",
+    "OPER-38": "A session is its caller's, ends when it is idle or closed, and keeps no process from ending.",
+    "OPER-39": "The page about operator tools runs, and prints what it says.",
 }

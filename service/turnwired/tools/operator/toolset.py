@@ -17,6 +17,7 @@ from turnwired.tools.operator.changing import FileChanging
 from turnwired.tools.operator.config import OperatorConfig
 from turnwired.tools.operator.fetch import Fetching, Resolver, SystemResolver
 from turnwired.tools.operator.files import FileReading
+from turnwired.tools.operator.inspector.tools import InspectorTools
 from turnwired.tools.operator.rooted import Rooted
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.python import PythonToolset
@@ -34,6 +35,7 @@ class OperatorToolset:
         self._config = config
         self._resolver = resolver or SystemResolver()
         self._rooted = None if config.files is None else Rooted(config.files)
+        self._inspector = None if config.inspector is None else InspectorTools(config.inspector)
         self._functions = PythonToolset(self._all(), set_id=SET_ID, pool=WorkerPool(MAX_THREADS))
         self._tools: tuple[Tool, ...] = ()
 
@@ -82,6 +84,8 @@ class OperatorToolset:
     async def aclose(self) -> None:
         """End what is open."""
         await self._functions.aclose()
+        if self._inspector is not None:
+            await self._inspector.aclose()
 
     def _all(self) -> list[Callable[..., object]]:
         functions: list[Callable[..., object]] = []
@@ -91,4 +95,6 @@ class OperatorToolset:
                 functions += FileChanging(self._rooted).functions
         if self._config.fetch is not None:
             functions += Fetching(self._config.fetch, self._resolver).functions
+        if self._inspector is not None:
+            functions += self._inspector.functions
         return functions
