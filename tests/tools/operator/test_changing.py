@@ -76,7 +76,7 @@ async def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     def full(handle: int) -> None:
         raise OSError(28, "full")
 
-    monkeypatch.setattr(writing.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     failure = await tools.failure("write_file", path="root/f", text="new")
     assert (failure.origin_code, failure.message) == ("ENOSPC", "write_file: no space is left on the device")
     assert (tmp_path / "f").read_text() == "old" and names(tmp_path) == ["f"]
@@ -186,7 +186,7 @@ async def test_a_patch_that_fails_in_the_middle_changes_nothing(
             raise OSError(5, "no")
         real(*arguments, **named)
 
-    monkeypatch.setattr(writing.os, refused, failing)
+    monkeypatch.setattr(os, refused, failing)
     result = await tools.result("apply_patch", patch=PATCH)
     now = texts(tmp_path)
     if result.failure is None:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from unidiff import PatchedFile, PatchSet, UnidiffParseError
+from unidiff.errors import UnidiffParseError
 from unidiff.patch import Hunk as RawHunk
+from unidiff.patch import PatchedFile, PatchSet
 
 MAX_FILES: Final = 100
 NOTHING: Final = "/dev/null"

@@ -144,9 +144,9 @@ def fits(found: Found, glob: str) -> bool:
 
 def lines_of(handle: int, matcher: Matcher, bounds: Bounds) -> Iterator[tuple[int, str]]:
     """Number and text of the lines of one file."""
+    if b"\0" in os.pread(handle, _LOOKED_AT, 0):
+        return
     with os.fdopen(os.dup(handle), "rb", _MAX_LINE) as file:
-        if b"\0" in file.peek(_LOOKED_AT)[:_LOOKED_AT]:
-            return
         number, begins = 0, True
         while line := file.readline(_MAX_LINE):
             number += begins

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final
 from urllib.parse import urlsplit
 
 import httpx2
@@ -45,7 +45,7 @@ async def discover(host: str, port: int) -> Found:
         listed = json.loads(body)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError):
         raise NoInspector from None
-    for item in cast("list[Any]", listed) if isinstance(listed, list) else []:
+    for item in listed if isinstance(listed, list) else []:
         if isinstance(item, dict):
             path = urlsplit(str(item.get("webSocketDebuggerUrl", ""))).path
             if _PATH.match(path):  # the address stays the one of the configuration, whatever this says
