@@ -20,8 +20,10 @@ from turnwired.domain.errors import (
     InvalidRequest,
     NotFound,
     OutOfRange,
+    PermissionDenied,
     StoreError,
     TurnwireError,
+    Unauthenticated,
     Unavailable,
 )
 from turnwired.domain.failure import Reason
@@ -57,6 +59,10 @@ def status_of(error: TurnwireError) -> status_pb2.Status:
                 option = {"option": error.violations[0].field}
                 return _status(code_pb2.UNIMPLEMENTED, error.reason, error.message, option, details)
             code = code_pb2.INVALID_ARGUMENT
+        case Unauthenticated():
+            code = code_pb2.UNAUTHENTICATED
+        case PermissionDenied():
+            code = code_pb2.PERMISSION_DENIED
         case NotFound():
             code = code_pb2.NOT_FOUND
             kind, key = _RESOURCES.get(error.reason, ("", ""))

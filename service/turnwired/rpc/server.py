@@ -20,6 +20,7 @@ from turnwire.v1 import (
 )
 from turnwired.domain.errors import ConfigError
 from turnwired.rpc.agent_service import AgentService
+from turnwired.rpc.auth import Gate
 from turnwired.rpc.handlers import Behaviours, service_handler
 from turnwired.rpc.server_service import ServerService
 from turnwired.rpc.session_service import SessionService
@@ -57,6 +58,7 @@ class RpcServer:
         *,
         sessions: SessionService | None = None,
         agents: AgentService | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._listen = listen
         self._server = grpc.aio.server(
@@ -88,7 +90,7 @@ class RpcServer:
             mcp_server_service_pb2.DESCRIPTOR.services_by_name["McpServerService"]: NOTHING,
         }
         self._server.add_generic_rpc_handlers(
-            tuple(service_handler(descriptor, behaviours) for descriptor, behaviours in services.items())
+            tuple(service_handler(descriptor, known, gate or Gate()) for descriptor, known in services.items())
         )
         self._names = ["", *(descriptor.full_name for descriptor in services)]
         self._health = health.aio.HealthServicer()
