@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tools.kit import invocation, view_of, words_of
+from tools.kit import invocation as anybodys
+from tools.kit import words_of
 
 from turnwired.domain.failure import Failure
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
+from turnwired.domain.run import OPERATOR_ROLE, Caller
+from turnwired.domain.tool import ToolSelection
 from turnwired.tools.operator.config import OperatorConfig
 from turnwired.tools.operator.fetch import Resolver
 from turnwired.tools.operator.toolset import OperatorToolset
-from turnwired.tools.port import ToolView
-from turnwired.tools.registry import Source
+from turnwired.tools.port import ToolInvocation, Toolset, ToolView
+from turnwired.tools.registry import Registry, Source
 
+OPERATOR = Caller(principal="ann", roles=frozenset({OPERATOR_ROLE}))
 OK, ERROR = ToolResultStatus.OK, ToolResultStatus.ERROR
+
+
+def invocation(
+    arguments: dict[str, object], *, timeout: float | None = 20, caller: Caller = OPERATOR
+) -> ToolInvocation:
+    """One call of an operator's run."""
+    return replace(anybodys(arguments, timeout=timeout), caller=caller)
+
+
+async def seen(toolset: Toolset) -> ToolView:
+    """What an operator sees of a source."""
+    return await Registry([Source(toolset)]).view(ToolSelection(), OPERATOR)
 
 
 @dataclass(frozen=True)
@@ -34,7 +50,7 @@ class Tools:
         if checked.arguments is None:
             assert checked.failure is not None
             return ToolResult("call-1", ERROR, failure=checked.failure)
-        return await self.view.execute(name, invocation(dict(checked.arguments), timeout=20), 4 << 20)
+        return await self.view.execute(name, invocation(dict(checked.arguments)), 4 << 20)
 
     async def words(self, name: str, **arguments: object) -> str:
         """What the model reads of a call that must succeed."""
@@ -55,8 +71,7 @@ class Tools:
 
 async def tools_of(config: Mapping[str, Any], resolver: Resolver | None = None) -> Tools:
     """The tools of a configuration."""
-    toolset = OperatorToolset(OperatorConfig.model_validate(config), resolver)
-    return Tools(await view_of(Source(toolset)))
+    return Tools(await seen(OperatorToolset(OperatorConfig.model_validate(config), resolver)))
 
 
 def files(root: Path, **settings: object) -> dict[str, object]:

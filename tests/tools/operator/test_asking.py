@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tools.operator.kit import files
+from tools.operator.kit import OPERATOR, files
 
 from turnwired import Rewound, Runtime
 from turnwired.domain.approval import Approval, ApprovalDecision, PermissionRequest
@@ -86,7 +86,7 @@ async def run(root: Path, policy: Mapping[str, Any], *made: tuple[str, str], **o
         match item.event:
             case ApprovalRequested(approval):
                 told.append(approval)
-                await runtime.resolve_approval(approval, ApprovalDecision.ONCE)
+                await runtime.resolve_approval(approval, ApprovalDecision.ONCE, caller=OPERATOR)
             case ToolCallFinished(result):
                 told.append(result.status)
             case _:
@@ -95,7 +95,7 @@ async def run(root: Path, policy: Mapping[str, Any], *made: tuple[str, str], **o
     model = ScriptedProvider([*(calls(call) for call in made), answer("Done.")])
     config = {"operator": {**files(root), **operator}, "policy": {"approval": policy}}
     async with Runtime(config, providers={"scripted": model}) as runtime:
-        await runtime.run_turn("Do it.", on_event=watch)
+        await runtime.run_turn("Do it.", on_event=watch, caller=OPERATOR)
     return told
 
 

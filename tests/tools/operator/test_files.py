@@ -12,8 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tools.kit import invocation
-from tools.operator.kit import files, tools_of
+from tools.operator.kit import files, invocation, tools_of
 
 from turnwired.domain.message import Blob
 from turnwired.domain.tool import ToolSource

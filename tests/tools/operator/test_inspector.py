@@ -13,18 +13,16 @@ from typing import Any
 
 import anyio
 import pytest
-from tools.kit import invocation, view_of, words_of
-from tools.operator.kit import ERROR, Tools
+from tools.kit import words_of
+from tools.operator.kit import ERROR, OPERATOR, Tools, invocation, seen
 from tools.operator.node import PROGRAM, TICK, Node, node
 from tools.operator.web import page, web
 
-from turnwired.domain.run import Caller
 from turnwired.tools.operator.config import OperatorConfig
 from turnwired.tools.operator.inspector.kinship import is_ours, listens_here
 from turnwired.tools.operator.inspector.values import described, hottest, short
 from turnwired.tools.operator.toolset import OperatorToolset
 from turnwired.tools.port import ToolInvocation
-from turnwired.tools.registry import Source
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +62,7 @@ async def toolset_of(address: str, **settings: object) -> AsyncIterator[Operator
 @asynccontextmanager
 async def inspected(directory: Path, *, attach: bool = True, **settings: object) -> AsyncIterator[Inspected]:
     async with node(directory, PROGRAM) as process, toolset_of(process.address, **settings) as toolset:
-        found = Inspected(process, toolset, Tools(await view_of(Source(toolset))))
+        found = Inspected(process, toolset, Tools(await seen(toolset)))
         if attach:
             about = await found.value("inspector_attach")
             assert (about["pid"], about["target"]) == (process.pid, process.address)
@@ -90,10 +88,10 @@ async def test_nothing_but_a_configured_node_process_is_attached_to(tmp_path: Pa
 async def test_what_is_no_inspector_is_not_attached_to(monkeypatch: pytest.MonkeyPatch, listed: bytes) -> None:
     monkeypatch.setattr("turnwired.tools.operator.inspector.tools.listens_here", lambda port: False)
     async with web({"/json/list": page(listed)}) as site, toolset_of(f"127.0.0.1:{site.port}") as toolset:
-        tools = Tools(await view_of(Source(toolset)))
+        tools = Tools(await seen(toolset))
         assert await tools.code("inspector_attach", target=f"127.0.0.1:{site.port}") == "no_inspector"
     async with toolset_of(f"127.0.0.1:{site.port}") as toolset:
-        tools = Tools(await view_of(Source(toolset)))
+        tools = Tools(await seen(toolset))
         assert await tools.code("inspector_attach", target=f"127.0.0.1:{site.port}") == "no_inspector"
 
 
@@ -102,7 +100,7 @@ async def test_the_service_and_what_it_started_are_not_attached_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with node(tmp_path, child=True) as mine, toolset_of(mine.address) as toolset:
-        tools = Tools(await view_of(Source(toolset)))
+        tools = Tools(await seen(toolset))
         assert is_ours(mine.pid) and is_ours(os.getpid())
         assert await tools.code("inspector_attach", target=mine.address) == "blocked_self"
         # A process that cannot be asked what it listens on is known by its id.
@@ -271,7 +269,8 @@ def test_a_value_is_described_by_what_there_is() -> None:
 
 
 def by(principal: str, name: str, target: str, **more: object) -> ToolInvocation:
-    return replace(invocation({"target": target, **more}), native_name=name, caller=Caller("default", principal))
+    caller = replace(OPERATOR, principal=principal)
+    return replace(invocation({"target": target, **more}, caller=caller), native_name=name)
 
 
 @pytest.mark.requirement("OPER-38")
@@ -327,7 +326,7 @@ async def test_closing_ends_all_sessions_and_lets_go_of_the_process(tmp_path: Pa
             result = await running
         assert result.failure is not None and result.failure.origin_code == "session_lost"
         async with toolset_of(found.node.address) as another:
-            tools = Tools(await view_of(Source(another)))
+            tools = Tools(await seen(another))
             await tools.words("inspector_attach", target=found.node.address)
             again = Inspected(found.node, another, tools)
             assert await again.count() > 0

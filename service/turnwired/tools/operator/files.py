@@ -87,7 +87,8 @@ class FileReading:
         if b"\0" in part.data:
             raise failed("tail_file", "it is no text file", "not_text")
         text = Text(part.data.decode("utf-8", "replace"))
-        return content(Text(f"[the last {part.lines} lines]"), text) if part.more else content(text)
+        lines = "line" if part.lines == 1 else f"{part.lines} lines"
+        return content(Text(f"[the last {lines}]"), text) if part.more else content(text)
 
     @tool(read_only=True, idempotent=True, open_world=False)
     def list_dir(
