@@ -14,7 +14,7 @@ from tools.operator.kit import OPERATOR, files
 from turnwired import Rewound, Runtime
 from turnwired.domain.approval import Approval, ApprovalDecision, PermissionRequest
 from turnwired.domain.errors import ConfigError, ToolError
-from turnwired.domain.event import ApprovalRequested, LoggedEvent, ToolCallFinished
+from turnwired.domain.event import ApprovalRequested, ApprovalResolved, LoggedEvent, ToolCallFinished
 from turnwired.domain.message import ToolResultStatus
 from turnwired.testing import ScriptedProvider, answer, calls
 from turnwired.tools.operator.config import OperatorConfig
@@ -144,6 +144,37 @@ async def test_a_tool_of_always_ask_is_asked_about_whatever_rules_allow(tmp_path
 async def test_a_rule_that_denies_holds_for_a_tool_of_always_ask_too(tmp_path: Path) -> None:
     policy = {"rules": [{"permission": "read_file", "pattern": "*", "action": "deny"}]}
     assert await run(tmp_path, policy, READ, always_ask=["read_file"]) == [ToolResultStatus.DENIED]
+
+
+@pytest.mark.requirement("OPER-17")
+async def test_an_answer_to_another_question_does_not_settle_one_of_always_ask(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("old")
+    questions: dict[str, Approval] = {}
+    told: list[str] = []
+
+    async def watch(item: LoggedEvent | Rewound) -> None:
+        assert isinstance(item, LoggedEvent)
+        match item.event:
+            case ApprovalRequested(approval):
+                questions[approval.permission] = approval
+                if len(questions) == 2:
+                    always = questions["write_file"]
+                    await runtime.resolve_approval(always, ApprovalDecision.ALWAYS, caller=OPERATOR)
+            case ApprovalResolved(decision=decision, resolved_by=by):
+                told.append(f"{decision} by {by}")
+                if len(told) == 1:
+                    await runtime.resolve_approval(questions["read_file"], ApprovalDecision.REJECT, caller=OPERATOR)
+            case _:
+                pass
+
+    model = ScriptedProvider([calls(READ, WRITE), answer("Done.")])
+    config = {
+        "operator": {**files(tmp_path), "always_ask": ["read_file"]},
+        "policy": {"approval": {"rules": [ALLOW[1]]}},
+    }
+    async with Runtime(config, providers={"scripted": model}) as runtime:
+        await runtime.run_turn("Do it.", on_event=watch, caller=OPERATOR)
+    assert told == ["ALWAYS by ann", "REJECT by ann"]
 
 
 @pytest.mark.requirement("OPER-20")

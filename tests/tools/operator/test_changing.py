@@ -108,7 +108,7 @@ async def test_what_is_too_large_is_neither_written_nor_patched(tmp_path: Path) 
     patch = "--- a/root/{0}\n+++ b/root/{0}\n@@ -{1} +{1} @@\n-{2}\n+{3}\n"
     assert await tools.code("apply_patch", patch=patch.format("f", 1, "x", "y")) == "patch_does_not_fit"
     assert await tools.code("apply_patch", patch=patch.format("g", 512, "y", "yy")) == "too_large"
-    assert await tools.code("apply_patch", patch="+" * 1025) == "too_large"
+    assert await tools.code("apply_patch", patch="+" * 262145) == "bad_patch"
     assert names(tmp_path) == ["f", "g"]
 
 
@@ -245,6 +245,8 @@ async def test_a_file_that_appears_where_one_is_created_is_not_overwritten(tmp_p
         ("--- a/root/f\n+++ b/root/f\n@@ -1,3 +1,3 @@\n one\n", "Hunk is shorter than expected"),
         ("--- a/root/f\n+++ b/root/f\n@@ -1 +1 @@\n-a\n+b\n" * 2, "names a file twice"),
         ("--- a/root/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n", "not all of its lines are"),
+        ("Binary files a/root/f and b/root/f differ\n", "binary files"),
+        ("diff --git a/root/f b/" + "x" * 9000, "a header that is too long"),
         ("--- a/root/f\n+++ b/root/f\n@@ -9,0 +10 @@\n+x\n", "adds lines behind line 9"),
     ],
 )

@@ -55,6 +55,7 @@ async def test_a_root_that_is_not_there_is_told_and_the_others_work(tmp_path: Pa
     (tmp_path / "a" / "f").write_text("here")
     roots = [{"path": tmp_path / "a"}, {"path": tmp_path / "gone"}]
     toolset = OperatorToolset(OperatorConfig.model_validate({"files": {"roots": roots}}))
+    await toolset.start()
     assert ["'gone'" in failure.message for failure in toolset.left_out] == [True]
     tools = await tools_of({"files": {"roots": roots}})
     assert await tools.words("read_file", path="a/f") == "here"

@@ -57,8 +57,6 @@ def _places(config: FilesConfig, name: str, path: str) -> tuple[str, ...]:
 def _patched(config: FilesConfig, arguments: Mapping[str, object]) -> tuple[str, ...]:
     name = "apply_patch"
     text = _text(name, arguments, "patch")
-    if len(text) > config.max_write_bytes:
-        raise failed(name, f"{config.max_write_bytes} bytes are the most", "too_large")
     try:
         changes = read_patch(text)
     except PatchError as error:

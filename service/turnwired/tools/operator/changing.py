@@ -66,7 +66,6 @@ class FileChanging:
             patch: The diff. Its headers (--- and +++) name files from their root on, such as a/project/src/main.py and
                 b/project/src/main.py; /dev/null for a file that is created or deleted.
         """
-        self._bytes("apply_patch", patch)
         transaction = Transaction()
         try:
             changes = read_patch(patch)

@@ -66,7 +66,7 @@ class FilesConfig(_Section):
     """
 
     roots: tuple[FileRoot, ...] = Field(min_length=1)
-    max_read_bytes: Annotated[int, Field(ge=1024, le=64 * MIB)] = 256 * 1024
+    max_read_bytes: Annotated[int, Field(ge=1024, le=64 * MIB)] = 48 * 1024
     max_write_bytes: Annotated[int, Field(ge=1024, le=64 * MIB)] = 4 * MIB
     max_entries: Annotated[int, Field(ge=1, le=100_000)] = 1000
     max_matches: Annotated[int, Field(ge=1, le=100_000)] = 200

@@ -15,6 +15,9 @@ from unidiff.patch import Hunk as RawHunk
 from unidiff.patch import PatchedFile, PatchSet
 
 MAX_FILES: Final = 100
+MAX_PATCH: Final = 256 * 1024
+"""Characters of a patch. It is read on the event loop too, to know which files it is about."""
+_MAX_HEADER: Final = 8192
 NOTHING: Final = "/dev/null"
 
 
@@ -47,6 +50,12 @@ class FileChange:
 
 def read_patch(text: str) -> tuple[FileChange, ...]:
     """The changes of a patch, in its order. Raises PatchError."""
+    if len(text) > MAX_PATCH:
+        raise PatchError(f"the patch has {len(text)} characters, {MAX_PATCH} are the most")
+    for line in text.split("\n"):
+        # The parser's patterns for these lines take time that grows faster than they do.
+        if line.startswith("Binary file") or (len(line) > _MAX_HEADER and line.startswith("diff ")):
+            raise PatchError("the patch is of binary files, or has a header that is too long")
     try:
         files = list(PatchSet(text if text.endswith("\n") else text + "\n"))
     except (UnidiffParseError, ValueError, IndexError) as error:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import anyio
+import anyio.to_thread
+
 from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.tool import Tool, ToolSource
@@ -25,6 +28,7 @@ from turnwired.tools.threads import WorkerPool
 
 SET_ID: Final = "operator"
 MAX_THREADS: Final = 8
+_LOOK_SECONDS: Final = 5.0
 
 
 class OperatorToolset:
@@ -37,6 +41,7 @@ class OperatorToolset:
         self._rooted = None if config.files is None else Rooted(config.files)
         self._inspector = None if config.inspector is None else InspectorTools(config.inspector)
         self._functions = PythonToolset(self._all(), set_id=SET_ID, pool=WorkerPool(MAX_THREADS))
+        self._missing: tuple[Failure, ...] = ()
         self._tools: tuple[Tool, ...] = ()
 
     @property
@@ -51,17 +56,22 @@ class OperatorToolset:
 
     @property
     def left_out(self) -> Sequence[Failure]:
-        """Roots that are not there."""
-        if self._rooted is None:
-            return ()
-        words = "root {!r} of the file tools is no directory now"
-        return [
-            Failure(FailurePhase.ROUTING, Reason.TOOL_SOURCE_UNAVAILABLE, words.format(root.root_name), origin=SET_ID)
-            for root in self._rooted.missing()
-        ]
+        """Roots that were not there at the start; their files are found once they are."""
+        return self._missing
 
     async def start(self) -> None:
-        """Nothing to start: what a call needs is opened by it."""
+        """See whether the roots are there. Nothing else: what a call needs is opened by it."""
+        if self._rooted is None:
+            return
+        with anyio.move_on_after(_LOOK_SECONDS):
+            missing = await anyio.to_thread.run_sync(self._rooted.missing, abandon_on_cancel=True)
+            words = "root {!r} of the file tools was no directory at the start"
+            self._missing = tuple(
+                Failure(
+                    FailurePhase.ROUTING, Reason.TOOL_SOURCE_UNAVAILABLE, words.format(root.root_name), origin=SET_ID
+                )
+                for root in missing
+            )
 
     async def tools(self) -> Sequence[Tool]:
         """The tools that are on."""
@@ -86,6 +96,8 @@ class OperatorToolset:
         await self._functions.aclose()
         if self._inspector is not None:
             await self._inspector.aclose()
+        if isinstance(self._resolver, SystemResolver):
+            self._resolver.pool.close()
 
     def _all(self) -> list[Callable[..., object]]:
         functions: list[Callable[..., object]] = []
