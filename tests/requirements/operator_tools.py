@@ -42,4 +42,5 @@ REQUIREMENTS: dict[str, str] = {
     "OPER-37": "profile_cpu tells where the time goes, by function.",
     "OPER-38": "A session is its caller's, ends when it is idle or closed, and keeps no process from ending.",
     "OPER-39": "The page about operator tools runs, and prints what it says.",
+    "OPER-40": "Callers without the role operator neither see an operator tool nor call one.",
 }

@@ -15,7 +15,9 @@ from turnwired import Rewound, Runtime
 from turnwired.domain.approval import Approval, ApprovalDecision, PermissionRequest
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.event import ApprovalRequested, ApprovalResolved, LoggedEvent, ToolCallFinished
-from turnwired.domain.message import ToolResultStatus
+from turnwired.domain.failure import Reason
+from turnwired.domain.message import ToolResult, ToolResultStatus
+from turnwired.domain.run import Caller
 from turnwired.testing import ScriptedProvider, answer, calls
 from turnwired.tools.operator.config import OperatorConfig
 from turnwired.tools.operator.toolset import OperatorToolset
@@ -175,6 +177,26 @@ async def test_an_answer_to_another_question_does_not_settle_one_of_always_ask(t
     async with Runtime(config, providers={"scripted": model}) as runtime:
         await runtime.run_turn("Do it.", on_event=watch, caller=OPERATOR)
     assert told == ["ALWAYS by ann", "REJECT by ann"]
+
+
+@pytest.mark.requirement("OPER-40")
+async def test_who_is_no_operator_neither_sees_nor_calls_an_operator_tool(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("SECRET")
+    results: list[ToolResult] = []
+
+    async def watch(item: LoggedEvent | Rewound) -> None:
+        if isinstance(item, LoggedEvent) and isinstance(item.event, ToolCallFinished):
+            results.append(item.event.result)
+
+    model = ScriptedProvider([calls(READ), answer("Done.")])
+    config = {"operator": {**files(tmp_path), **EVERYTHING}}
+    somebody = Caller(principal="bob", roles=frozenset({"support"}))
+    async with Runtime(config, providers={"scripted": model}) as runtime:
+        for caller in (None, somebody):
+            assert (await runtime.list_tools(caller=caller)).tools == ()
+        assert len((await runtime.list_tools(caller=OPERATOR)).tools) == 12
+        await runtime.run_turn("Read it.", on_event=watch, caller=somebody)
+    assert [result.failure.reason for result in results if result.failure is not None] == [Reason.TOOL_NOT_FOUND]
 
 
 @pytest.mark.requirement("OPER-20")

@@ -58,6 +58,7 @@ class InspectorTools:
     config: InspectorConfig
     _held: dict[_Key, _Held] = field(default_factory=dict[_Key, _Held])
     _opening: int = 0
+    _closed: bool = False
     _closing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     @property
@@ -83,6 +84,10 @@ class InspectorTools:
             session, told = await self._attached(found)
         finally:
             self._opening -= 1
+        if self._closed:
+            await session.aclose()
+            raise failed("inspector_attach", "the service is ending", "closed")
+        self._drop(key)  # of another call that attached meanwhile
         self._held[key] = held = _Held(session)
         self._wait_for_use(key, held)
         return content(Data(orjson.dumps(told).decode()))
@@ -242,6 +247,7 @@ class InspectorTools:
 
     async def aclose(self) -> None:
         """End all sessions, within bounds: a process that is held goes on."""
+        self._closed = True
         for key in tuple(self._held):
             self._drop(key)
         if self._closing:
