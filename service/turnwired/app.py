@@ -421,6 +421,8 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
         options, own = _split(data, where)
         service = _read(GrpcService, own, where)
         sources.append(_source(GrpcToolset(service_id, service), service, options, ToolSource.GRPC))
+    if config.operator:
+        sources.append(Source(_operator_tools(config), kind=ToolSource.OPERATOR))
     return sources
 
 
@@ -451,6 +453,14 @@ def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOpti
 def _split(data: Mapping[str, object], where: str) -> tuple[SourceOptions, Mapping[str, object]]:
     common, own = split_options(data)
     return _read(SourceOptions, common, where), own
+
+
+def _operator_tools(config: Config) -> Toolset:
+    """Imported only where there are any: with what they need they take a quarter of a second."""
+    from turnwired.tools.operator.config import OperatorConfig
+    from turnwired.tools.operator.toolset import OperatorToolset
+
+    return OperatorToolset(_read(OperatorConfig, config.operator, f"{config.source}: operator"))
 
 
 def _read(section: type[S], data: Mapping[str, object], where: str) -> S:

@@ -327,6 +327,7 @@ class Config(_Section):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     grpc_services: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
+    operator: Mapping[str, object] = Field(default_factory=dict[str, object])
     tool_hosts: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     callers: Annotated[tuple[CallerConfig, ...], Field(max_length=1000)] = ()
     anonymous: AnonymousConfig | None = None
