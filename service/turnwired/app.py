@@ -57,6 +57,7 @@ from turnwired.store.sqlite import SqliteStore
 from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
+from turnwired.tools.access import Access, AccessRule
 from turnwired.tools.catalog import CollisionPolicy
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.endpoint import Endpoint
@@ -64,7 +65,7 @@ from turnwired.tools.grpc.toolset import GrpcToolset
 from turnwired.tools.host.config import ToolHostConfig
 from turnwired.tools.host.registrations import Admission, Registrations
 from turnwired.tools.host.toolset import HostToolset
-from turnwired.tools.mcp.config import StdioServer
+from turnwired.tools.mcp.config import McpServer, server_kind
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.options import SourceOptions, split_options
 from turnwired.tools.output import compile_output
@@ -163,7 +164,7 @@ async def assembled(
         _tell_what_is_missing(providers)
         hosts = _tool_hosts(config)
         sources = [*_sources(config, telemetry.mcp, added), *(source for _, source in hosts), *added.sources]
-        registry = Registry(sources, collisions=CollisionPolicy(config.tools.collisions))
+        registry = Registry(sources, collisions=CollisionPolicy(config.tools.collisions), access=_access(config))
         await registry.start()
         stack.push_async_callback(registry.aclose)
         admission = Admission(config.server.allow_tool_host_registration, config.server.tool_host_addresses)
@@ -273,6 +274,10 @@ def _wiring(
 
 def _python_hooks(config: Config) -> list[Hook]:
     return [*load_hooks(config.hooks.python), *(entry_point_hooks() if config.hooks.entry_points else ())]
+
+
+def _access(config: Config) -> Access:
+    return Access(tuple(AccessRule(frozenset(rule.roles), rule.allow, rule.deny) for rule in config.access))
 
 
 async def _warm(card: RateCard, config: Config, registry: Registry, warm: asyncio.Event) -> None:
@@ -409,7 +414,7 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
     for server_id, data in config.mcp_servers.items():
         where = f"{config.source}: mcp_servers.{server_id}"
         options, own = _split(data, where)
-        server = _read(StdioServer, own, where)
+        server = _read(server_kind(own), own, where)
         sources.append(_source(McpToolset(server_id, server, telemetry), server, options, ToolSource.MCP))
     for service_id, data in config.grpc_services.items():
         where = f"{config.source}: grpc_services.{service_id}"
@@ -431,7 +436,7 @@ def _tool_hosts(config: Config) -> list[tuple[HostToolset, Source]]:
     return found
 
 
-def _source(toolset: Toolset, section: StdioServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
+def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
     return Source(
         options.decorated(toolset),
         namespace=section.namespace or toolset.set_id,

@@ -215,9 +215,9 @@ async def served(
     store: Store | None = None,
     model: ModelProvider | None = None,
     hooks: Sequence[Hook] = (),
+    compose: Callable[[Sequence[Source]], Registry] = Registry,
     callers: Callers | None = None,
     agents: Sequence[Agent] = (),
-    compose: Callable[[Sequence[Source]], Registry] = Registry,
 ) -> AsyncIterator[Served]:
     """The service on a free loopback port with these tools. ``model`` stands in for the scripted one.
 

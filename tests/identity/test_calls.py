@@ -13,7 +13,7 @@ from e2e.service import child_environment, run_cli
 from execution.served import SECONDS, served, turn
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from rpc.server import details
+from identity.kit import ADMIN, BANK, SHOP, Metadata, drain, people, refusal, results, shows
 
 from turnwire import Resume, afollow
 from turnwire.v1 import (
@@ -25,57 +25,14 @@ from turnwire.v1 import (
     session_service_pb2,
     turn_service_pb2,
 )
-from turnwired.callers import Callers, digest
+from turnwired.callers import Callers
 from turnwired.domain.policy import ApprovalPolicy, PermissionAction, PermissionRule, Policy
-from turnwired.domain.run import OPERATOR_ROLE, Agent, Caller
+from turnwired.domain.run import Agent, Caller
 from turnwired.store.memory import MemoryStore
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.context import ToolContext
 
 pytestmark = pytest.mark.anyio
-
-SHOP, BANK, ADMIN = (f"{name}-token-0123456789" for name in ("shop", "bank", "admin"))
-PEOPLE = {
-    SHOP: Caller("acme", "shop", frozenset(("support",))),
-    BANK: Caller("bank", "teller", frozenset(("support",))),
-    ADMIN: Caller("acme", "admin", frozenset((OPERATOR_ROLE,))),
-}
-BILLING = frozenset(("accounts",))
-Metadata = tuple[tuple[str, str], ...]
-
-
-def people(anonymous: Caller | None = None) -> Callers:
-    def kept(token: str) -> Any:
-        mine = digest(token)
-        return lambda: mine
-
-    known = tuple((kept(token), caller) for token, caller in PEOPLE.items())
-    roles = {caller.principal: caller.roles for caller in PEOPLE.values()}
-    tenants = {caller.principal: caller.tenant for caller in PEOPLE.values()}
-    return Callers(known, anonymous, {**roles, "billing": BILLING}, {**tenants, "billing": "acme"})
-
-
-def shows(token: str) -> Metadata:
-    return (("authorization", f"Bearer {token}"),)
-
-
-async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    info, _ = details(caught.value)
-    assert info.domain == "turnwire.v1"
-    return caught.value.code(), info.reason
-
-
-async def drain(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
-async def results(stream: Any) -> list[str]:
-    """The text of the results of a turn's tools."""
-    events = [event async for frame in stream for event in frame.events]
-    return [e.tool_call_finished.result.content[0].text for e in events if e.HasField("tool_call_finished")]
 
 
 def whoami(context: ToolContext) -> str:

@@ -14,4 +14,10 @@ REQUIREMENTS = {
     "IDENT-11": "A run_as that the configuration does not know, or of another tenant, is refused.",
     "IDENT-12": "The command line shows a token from a variable, and its private server lets in who started it.",
     "IDENT-13": "The client of an app passes its token with every call that it makes, also after a cut stream.",
+    "IDENT-14": "Access rules say by role which tools are listed and called; what denies wins.",
+    "IDENT-15": "Operator tools are for the role operator only, in every listing, also through an agent's run_as.",
+    "IDENT-16": "What a caller may not have is not told: not by name, collision, suggestion or unmatched pattern.",
+    "IDENT-17": "A rule that denies holds for calls of tools that were listed before, and none is asked about.",
+    "IDENT-18": "Whatever a run selects, it has no tool that its caller or its agent does not have.",
+    "IDENT-19": "gRPC services are told the roles of the caller; Python tools find them in their context.",
 }

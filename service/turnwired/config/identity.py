@@ -59,6 +59,22 @@ class AnonymousConfig(BaseModel):
     roles: Roles = ()
 
 
+class AccessConfig(BaseModel):
+    """Which tools, by patterns of routed names, callers with one of these roles may have; no roles: every caller."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    roles: Roles = ()
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_patterns(self) -> AccessConfig:
+        if not self.allow and not self.deny:
+            raise ValueError("says nothing; set allow or deny, or both")
+        return self
+
+
 def check_callers(callers: Sequence[CallerConfig], anonymous: AnonymousConfig | None) -> None:
     """Raises a located error for callers that contradict each other, or that nobody can be."""
     known: dict[str, CallerConfig] = {}

@@ -39,7 +39,7 @@ from turnwired.domain.policy import (
     Policy,
     PolicyLayer,
 )
-from turnwired.domain.run import Agent, Caller, Run, TurnSpec
+from turnwired.domain.run import OPERATOR_ROLE, Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.agent_tools import AgentToolset, ChildRuns
 from turnwired.engine.agents import AgentBook
@@ -114,6 +114,13 @@ class Preparer:
             problem = f"no caller of the configuration has the principal {agent.run_as[:64]!r}"
             raise InvalidRequest([FieldViolation("agent.run_as", problem)])
         return Caller(caller.tenant, agent.run_as, roles)
+
+    def seen_as(self, agent: Agent, caller: Caller) -> Caller:
+        """As whom the tools of an agent are listed: as a run of it would call them, but that operator tools are shown
+        to operators only. Raises InvalidRequest as ``acting``.
+        """
+        acting = self.acting(agent, caller)
+        return acting if OPERATOR_ROLE in caller.roles else replace(acting, roles=acting.roles - {OPERATOR_ROLE})
 
     def check(self, agent: Agent, caller: Caller) -> None:
         """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule, or

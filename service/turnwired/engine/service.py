@@ -518,7 +518,7 @@ class Engine:
         agent = self._preparer.agent(agent_id, caller)
         self._preparer.check_client_tools(asked, "selection")
         try:
-            return await self._preparer.view(agent, selection(agent, asked), self._preparer.acting(agent, caller))
+            return await self._preparer.view(agent, selection(agent, asked), self._preparer.seen_as(agent, caller))
         except ToolError as error:
             raise Conflict(error.failure.reason, error.failure.message) from error
 

@@ -16,8 +16,9 @@ from turnwired.domain.errors import FieldViolation, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import ClientTool, ToolSelection, ToolSource
+from turnwired.domain.tool import ClientTool, ToolRef, ToolSelection, ToolSource
 from turnwired.stray import ANY_FAULT, require_stray
+from turnwired.tools.access import EVERYBODY, Access, Allows
 from turnwired.tools.catalog import Catalog, CollisionPolicy, Listing, compose, entry_of
 from turnwired.tools.client import client_tool_problems, client_toolsets
 from turnwired.tools.decorators import filtered, namespaced
@@ -30,7 +31,7 @@ _MAX_CACHED_VIEWS: Final = 64
 _GRACE: Final = 0.05
 """Seconds that a source may take to say what it knows, when it has held up views for as long as it may."""
 
-_Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str]]
+_Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Registry:
     The order of ``sources`` is the order of tools, and ``collisions`` says who has a name that two of them claim.
     ``discovery_timeout`` (seconds) bounds how long a source that is still being discovered holds up views, all of them
     together, and ``required_timeout`` those without which there is no run. The first start of an MCP server on a busy
-    machine takes longer than the former.
+    machine takes longer than the former. ``access`` says who may have which tools; see ``allow``.
     """
 
     sources: Sequence[Source]
@@ -88,6 +89,7 @@ class Registry:
     required_timeout: float = 60.0
     close_timeout: float = 12.0
     collisions: CollisionPolicy = CollisionPolicy.PRIORITY
+    access: Access = field(default_factory=Access)
     _members: tuple[_Member, ...] = field(init=False)
     _catalog: Catalog = field(init=False, default_factory=Catalog)
     _views: dict[_Key, View] = field(init=False, default_factory=dict)
@@ -120,18 +122,23 @@ class Registry:
             await member.toolset.aclose()
         return bool(found)
 
-    async def view(
-        self,
-        selection: ToolSelection,
-        caller: Caller,
-        more: Sequence[Toolset] = (),
-    ) -> ToolView:
-        """The tools of a run, fixed from here on. Raises ToolError as its port says."""
-        view = await self._view(selection, caller)
-        beside = (*more, *client_toolsets(selection.client_tools))
-        return await joined(view, beside, selection) if beside else view
+    def allow(self, access: Access) -> None:
+        """Other rules from now on. What they deny is not called any more, also by runs that saw it before."""
+        self.access = access
+        self._views.clear()
 
-    async def _view(self, selection: ToolSelection, caller: Caller) -> View:
+    def allows(self, roles: frozenset[str], ref: ToolRef) -> bool:
+        """Whether somebody with these roles may see and call a tool now."""
+        return self.access.allows(roles, ref)
+
+    async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
+        """The tools of a run, fixed from here on. Raises ToolError as its port says."""
+        roles = self.access.scope(caller.roles)
+        view = await self._view(selection, caller, roles)
+        beside = (*more, *client_toolsets(selection.client_tools))
+        return await joined(view, beside, selection, roles, self.allows) if beside else view
+
+    async def _view(self, selection: ToolSelection, caller: Caller, roles: frozenset[str]) -> View:
         members = self._members
         listings = await self._listings(members)
         for member, listing in zip(members, listings, strict=True):
@@ -141,12 +148,12 @@ class Registry:
             self._catalog = compose(listings, self.collisions, self._catalog)
             self._views.clear()
         hidden = frozenset(member.toolset.set_id for member in members if member.source.is_hidden_from(caller))
-        key = (selection.include, selection.exclude, selection.narrow, hidden)
+        key = (selection.include, selection.exclude, selection.narrow, roles, hidden)
         view = self._views.get(key)
         if view is None:
             if len(self._views) >= _MAX_CACHED_VIEWS:
                 self._views.pop(next(iter(self._views)))
-            view = self._views[key] = _select(self._catalog, selection, hidden)
+            view = self._views[key] = _select(self._catalog, selection, hidden, roles, self.allows)
         return view
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
@@ -212,7 +219,13 @@ def _not_known(member: _Member, patience: float) -> Listing:
     return Listing(member.toolset, failures=(_unavailable(member.source, words),), usable=False)
 
 
-async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelection) -> ToolView:
+async def joined(
+    view: ToolView,
+    more: Sequence[Toolset],
+    selection: ToolSelection,
+    roles: frozenset[str] = frozenset(),
+    allows: Allows = EVERYBODY,
+) -> ToolView:
     """The view with the tools of ``more`` behind it, under their native names. Raises TOOL_NAME_COLLISION.
 
     They are there because the run names them: of the selection only what leaves out or narrows counts, and what the
@@ -233,11 +246,13 @@ async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelecti
             named = (not selection.narrow or narrow.fullmatch(routed)) and not exclude.fullmatch(routed)
             if not named and tool.ref.source is not ToolSource.CLIENT:  # the caller's own are beside the selection
                 continue
+            if not allows(roles, entry.tool.ref):
+                continue
             if routed in taken:
                 raise ToolError(_taken(toolset, routed))
             taken.add(routed)
             entries[routed] = entry
-    return Joined(view, View(entries, tuple(failures)))
+    return Joined(view, View(entries, tuple(failures), roles=roles, allows=allows))
 
 
 def _taken(toolset: Toolset, routed: str) -> Failure:
@@ -245,7 +260,9 @@ def _taken(toolset: Toolset, routed: str) -> Failure:
     return Failure(FailurePhase.ROUTING, Reason.TOOL_NAME_COLLISION, words, origin=toolset.set_id)
 
 
-def _select(catalog: Catalog, selection: ToolSelection, hidden: frozenset[str]) -> View:
+def _select(
+    catalog: Catalog, selection: ToolSelection, hidden: frozenset[str], roles: frozenset[str], allows: Allows
+) -> View:
     include, exclude = pattern_of(selection.include), pattern_of(selection.exclude)
     narrow = pattern_of(selection.narrow)
 
@@ -256,13 +273,19 @@ def _select(catalog: Catalog, selection: ToolSelection, hidden: frozenset[str]) 
             and exclude.fullmatch(name) is None
         )
 
-    offered = catalog.entries
-    failures, collisions = catalog.failures, catalog.collisions
-    if hidden:
-        offered = {name: entry for name, entry in offered.items() if entry.toolset.set_id not in hidden}
-        failures = tuple(failure for failure in failures if failure.origin.partition("/")[0] not in hidden)
-        collisions = tuple(item for item in collisions if not any(ref.server_id in hidden for ref in item.claimants))
-    entries = {name: entry for name, entry in offered.items() if lets_in(name)}
+    # What the caller may not have is told in no way: not by name, not as one side of a collision, not by a pattern.
+    visible = {
+        name: entry
+        for name, entry in catalog.entries.items()
+        if entry.toolset.set_id not in hidden and allows(roles, entry.tool.ref)
+    }
+    failures = tuple(failure for failure in catalog.failures if failure.origin.partition("/")[0] not in hidden)
+    collisions = tuple(
+        collision
+        for collision in catalog.collisions
+        if not any(ref.server_id in hidden or not allows(roles, ref) for ref in collision.claimants)
+    )
+    entries = {name: entry for name, entry in visible.items() if lets_in(name)}
     unmatched = tuple(
         Failure(
             phase=FailurePhase.ROUTING,
@@ -270,14 +293,14 @@ def _select(catalog: Catalog, selection: ToolSelection, hidden: frozenset[str]) 
             message=f"the selection includes {pattern!r}, which no available tool matches",
         )
         for pattern in (*selection.include, *selection.narrow)
-        if not any(pattern_of((pattern,)).fullmatch(name) for name in offered)
+        if not any(pattern_of((pattern,)).fullmatch(name) for name in visible)
     )
     own = tuple(
         collision
         for collision in collisions
         if lets_in(collision.routed_name) or any(lets_in(ref.routed_name) for ref in collision.losers)
     )
-    return View(entries, (*failures, *unmatched), collisions, own)
+    return View(entries, (*failures, *unmatched), collisions, own, roles, allows)
 
 
 def _unavailable(source: Source, why: str) -> Failure:

@@ -18,6 +18,7 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
+from turnwired.tools.access import EVERYBODY, Allows
 from turnwired.tools.port import (
     AsksPermission,
     AskUser,
@@ -42,6 +43,8 @@ _NOT_EXECUTED: Final = frozenset(
         Reason.TOOL_NOT_EXECUTED,
         Reason.TOOL_ARGUMENTS_INVALID,
         Reason.MCP_UNAVAILABLE,
+        Reason.MCP_AUTH_FAILED,
+        Reason.MCP_SESSION_LOST,
         Reason.TOOL_SOURCE_UNAVAILABLE,
         Reason.OVERLOADED,
     )
@@ -61,12 +64,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A ``ToolView``. Holds no state of a run, so runs with the same selection share one."""
+    """A ``ToolView``. Holds no state of a run, so runs with the same selection and ``roles`` share one.
+
+    ``allows`` is asked again when a tool is called: what is denied by then is not called, however long it was listed.
+    """
 
     entries: Mapping[str, Entry]
     failures: Sequence[Failure] = ()
     collisions: Sequence[ToolCollision] = ()
     own_collisions: Sequence[ToolCollision] = ()
+    roles: frozenset[str] = frozenset()
+    allows: Allows = EVERYBODY
     tools: Sequence[Tool] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,6 +88,8 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return CheckedCall(tool=None, failure=self._unknown(routed_name))
+        if not self.allows(self.roles, entry.tool.ref):
+            return CheckedCall(tool=entry.tool.ref, failure=_not_allowed(routed_name))
         hints = entry.tool.annotations
         lenient = validation is ArgumentValidation.LENIENT
         arguments = parse_arguments(arguments_json)
@@ -109,6 +119,8 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return settle_failure(call_id, ToolResultStatus.NOT_EXECUTED, self._unknown(routed_name))
+        if not self.allows(invocation.caller.roles, entry.tool.ref):
+            return settle_failure(call_id, ToolResultStatus.DENIED, _not_allowed(routed_name))
         native = entry.tool.ref.native_name
         if invocation.native_name != native:
             invocation = replace(invocation, native_name=native)
@@ -245,6 +257,10 @@ def _status_of(failure: Failure) -> ToolResultStatus:
 
 def _invalid(routed_name: str, words: str) -> Failure:
     return _failure(Reason.TOOL_ARGUMENTS_INVALID, routed_name, words)
+
+
+def _not_allowed(routed_name: str) -> Failure:
+    return _failure(Reason.TOOL_DENIED, routed_name, "The caller may not use this tool. It was not called.")
 
 
 def _timed_out(routed_name: str, invocation: ToolInvocation) -> Failure:

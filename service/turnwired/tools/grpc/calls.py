@@ -97,6 +97,8 @@ def metadata_of(invocation: ToolInvocation, token: str) -> tuple[tuple[str, str]
         ("x-turnwire-run-id", _encoded(invocation.run_id)),
         ("idempotency-key", _encoded(f"{invocation.run_id}/{invocation.call_id}")),
     ]
+    if roles := sorted(invocation.caller.roles):
+        pairs.append(("x-turnwire-roles", ",".join(quote(role, safe="") for role in roles)))
     headers: Mapping[str, str] = invocation.headers
     pairs += [(name, _encoded(headers[name])) for name in _TRACE if headers.get(name)]
     if token:
