@@ -41,9 +41,10 @@ class _Listing:
 
 
 class HostToolset:
-    """A ``Toolset`` over the app at one address."""
+    """A ``Toolset`` over the app at one address. ``awaited``: its tools are waited for until it was asked once."""
 
-    def __init__(self, set_id: str, config: ToolHostConfig) -> None:
+    def __init__(self, set_id: str, config: ToolHostConfig, *, awaited: bool = True) -> None:
+        self._awaited = awaited
         self._set_id = set_id
         self._config = config
         self._peer = Peer(set_id, KIND, config, self._ask)
@@ -84,14 +85,18 @@ class HostToolset:
         count = 0 if self._listing is None else len(self._listing.tools)
         return ToolHost(self._set_id, self._config.address, state, count, self._version, failure=failure)
 
+    async def first_try(self) -> None:
+        """Return when the app was asked once, well or not. Bounded by ``discovery_timeout``."""
+        await self._peer.first_try()
+
     async def start(self) -> None:
         """Connect in the background."""
         self._peer.begin()
 
     async def tools(self) -> Sequence[Tool]:
         """The tools that are known. Only the first attempt to learn them is waited for, later ones are not."""
-        if self._listing is None:
-            await self._peer.first_try()
+        if self._listing is None and self._awaited:
+            await self.first_try()
         self._peer.begin()
         return () if self._listing is None else self._listing.tools
 
