@@ -74,8 +74,8 @@ async def test_five_thousand_tools_in_pages_are_all_there(modern: bool) -> None:
 
 @pytest.mark.requirement("MCPH-9")
 async def test_what_is_malformed_in_a_list_is_left_out_and_a_repeated_cursor_ends_it() -> None:
-    entries = [tool("good"), {"name": "schemaless"}, "text", tool("mirrored")]
-    entries[3]["inputSchema"] = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}
+    wrong = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}
+    entries: list[object] = [tool("good"), {"name": "schemaless"}, "text", {"name": "mirrored", "inputSchema": wrong}]
     page = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": entries, "nextCursor": "same"}
     again = json.dumps({"jsonrpc": "2.0", "id": 1, "result": page}).encode()
     async with http_mcp() as server:

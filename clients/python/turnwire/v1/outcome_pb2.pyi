@@ -174,6 +174,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The arguments are not those that the approval was shown for."""
     REASON_MESSAGE_TOO_LARGE: _Reason.ValueType  # 22
     """The message is larger than the server takes. Metadata: limit_bytes."""
+    REASON_MCP_SERVER_EXISTS: _Reason.ValueType  # 23
+    """A tool source has this id already."""
     REASON_TOOL_NOT_FOUND: _Reason.ValueType  # 30
     """A tool name is not in the registry. Never retried, never replayed."""
     REASON_TOOL_NAME_COLLISION: _Reason.ValueType  # 31
@@ -348,6 +350,8 @@ REASON_APPROVAL_DIGEST_MISMATCH: Reason.ValueType  # 21
 """The arguments are not those that the approval was shown for."""
 REASON_MESSAGE_TOO_LARGE: Reason.ValueType  # 22
 """The message is larger than the server takes. Metadata: limit_bytes."""
+REASON_MCP_SERVER_EXISTS: Reason.ValueType  # 23
+"""A tool source has this id already."""
 REASON_TOOL_NOT_FOUND: Reason.ValueType  # 30
 """A tool name is not in the registry. Never retried, never replayed."""
 REASON_TOOL_NAME_COLLISION: Reason.ValueType  # 31

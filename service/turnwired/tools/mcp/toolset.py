@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -35,8 +35,18 @@ _GATEWAYS_UNKNOWN: Final = (502, 504)  # somebody between us and the server does
 class McpToolset:
     """A ``Toolset`` over one server, wherever the configuration says it is, or over what ``opener`` opens."""
 
-    def __init__(self, set_id: str, config: McpServer, telemetry: McpTelemetry, opener: Opener | None = None) -> None:
+    def __init__(
+        self,
+        set_id: str,
+        config: McpServer,
+        telemetry: McpTelemetry,
+        opener: Opener | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """``environ``: what references of the configuration lead to; None: our own environment."""
         self._set_id = set_id
+        self._environ = environ
         self._config = config
         self._telemetry = telemetry
         self._given_opener = opener
@@ -144,11 +154,11 @@ class McpToolset:
     # --- connections -------------------------------------------------------------------------------------------------
 
     def _new_connection(self) -> Connection:
-        opener = self._given_opener or opener_of(self._set_id, self._config, self._telemetry)
+        opener = self._given_opener or opener_of(self._set_id, self._config, self._telemetry, environ=self._environ)
         return Connection(self._set_id, opener, self._timing(), self._telemetry, history=self.history)
 
     def _new_caller_connection(self, caller: Caller) -> Connection:
-        opener = opener_of(self._set_id, self._config, self._telemetry, caller)
+        opener = opener_of(self._set_id, self._config, self._telemetry, caller, environ=self._environ)
         return Connection(self._set_id, opener, self._timing(), self._telemetry, lists=False)
 
     def _timing(self) -> Timing:
@@ -160,7 +170,7 @@ class McpToolset:
         if not isinstance(config, HttpServer) or not config.caller_headers:
             return self.connection
         try:
-            headers = config.request_headers(caller)
+            headers = config.request_headers(caller, self._environ)
         except ConfigError as error:
             raise ToolError(self._failure(Reason.MCP_AUTH_FAILED, f"{error}; not executed")) from None
         return self._callers.connection(caller, headers)
