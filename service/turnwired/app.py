@@ -30,7 +30,7 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.mcp import McpTransport
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.run import OPERATOR_ROLE, Caller
-from turnwired.domain.tool import ToolSelection
+from turnwired.domain.tool import ToolSelection, ToolSource
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.completion_loading import completion_hooks
 from turnwired.engine.hook_loading import entry_point_hooks, load_hooks
@@ -61,7 +61,10 @@ from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.access import Access, AccessRule
 from turnwired.tools.catalog import CollisionPolicy
 from turnwired.tools.grpc.config import GrpcService
+from turnwired.tools.grpc.endpoint import Endpoint
 from turnwired.tools.grpc.toolset import GrpcToolset
+from turnwired.tools.host.config import ToolHostConfig
+from turnwired.tools.host.toolset import HostToolset
 from turnwired.tools.mcp.config import McpServer, server_kind
 from turnwired.tools.mcp.servers import McpServerPool, Member
 from turnwired.tools.mcp.toolset import McpToolset
@@ -126,7 +129,7 @@ class Assembly:
 def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, str]) -> Config:
     """The configuration of a file, of data in the shape of one, or of what is found without being told.
 
-    Python tools may stand in modules beside the file; installed packages come first. Raises ConfigError.
+    Python tools and hooks may stand in modules beside the file; installed packages come first. Raises ConfigError.
     """
     offered = offered_models()
     if isinstance(given, Mapping):
@@ -134,7 +137,8 @@ def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, 
     else:
         config = load_config(given, environ, offered=offered)
     directory = str(Path(config.source).resolve().parent)
-    if config.tools.python and directory not in sys.path:
+    by_name = (config.tools.python, config.hooks.python, config.completion.hooks)
+    if any(by_name) and directory not in sys.path:
         sys.path.append(directory)
     return config
 
@@ -443,12 +447,17 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions, members:
         server = _read(server_kind(own), own, where)
         toolset = McpToolset(server_id, server, telemetry)
         members.append(Member(toolset, options.priority))
-        sources.append(_source(toolset, server, options))
+        sources.append(_source(toolset, server, options, ToolSource.MCP))
     for service_id, data in config.grpc_services.items():
         where = f"{config.source}: grpc_services.{service_id}"
         options, own = _split(data, where)
         service = _read(GrpcService, own, where)
-        sources.append(_source(GrpcToolset(service_id, service), service, options))
+        sources.append(_source(GrpcToolset(service_id, service), service, options, ToolSource.GRPC))
+    for host_id, data in config.tool_hosts.items():
+        where = f"{config.source}: tool_hosts.{host_id}"
+        options, own = _split(data, where)
+        host = _read(ToolHostConfig, own, where)
+        sources.append(_source(HostToolset(host_id, host), host, options, ToolSource.HOST))
     return [*sources, *added.sources]
 
 
@@ -456,19 +465,24 @@ def _mcp_servers(
     config: Config, registry: Registry, members: Sequence[Member], telemetry: McpTelemetry
 ) -> McpServerPool:
     async def enter(toolset: McpToolset) -> None:
-        await registry.add(_source(toolset, toolset.config, SourceOptions()))
+        await registry.add(_source(toolset, toolset.config, SourceOptions(), ToolSource.MCP))
 
     return McpServerPool(
         members,
         telemetry,
         frozenset(McpTransport(kind.upper()) for kind in config.mcp.allow_add),
-        (*config.mcp_servers, *config.grpc_services, *(source.toolset.set_id for source in registry.sources)),
+        (
+            *config.mcp_servers,
+            *config.grpc_services,
+            *config.tool_hosts,
+            *(source.toolset.set_id for source in registry.sources),
+        ),
         enter,
         registry.remove,
     )
 
 
-def _source(toolset: Toolset, section: McpServer | GrpcService, options: SourceOptions) -> Source:
+def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
     return Source(
         options.decorated(toolset),
         namespace=section.namespace or toolset.set_id,
@@ -476,6 +490,7 @@ def _source(toolset: Toolset, section: McpServer | GrpcService, options: SourceO
         exclude=section.exclude,
         required=section.required,
         priority=options.priority,
+        kind=kind,
     )
 
 

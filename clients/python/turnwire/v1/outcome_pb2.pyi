@@ -176,6 +176,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The message is larger than the server takes. Metadata: limit_bytes."""
     REASON_MCP_SERVER_EXISTS: _Reason.ValueType  # 23
     """A tool source has this id already."""
+    REASON_TOOL_HOST_NOT_FOUND: _Reason.ValueType  # 25
+    """No host of tools has this id."""
+    REASON_TOOL_HOST_TAKEN: _Reason.ValueType  # 26
+    """The id is another host's, or another caller's."""
     REASON_TOOL_NOT_FOUND: _Reason.ValueType  # 30
     """A tool name is not in the registry. Never retried, never replayed."""
     REASON_TOOL_NAME_COLLISION: _Reason.ValueType  # 31
@@ -352,6 +356,10 @@ REASON_MESSAGE_TOO_LARGE: Reason.ValueType  # 22
 """The message is larger than the server takes. Metadata: limit_bytes."""
 REASON_MCP_SERVER_EXISTS: Reason.ValueType  # 23
 """A tool source has this id already."""
+REASON_TOOL_HOST_NOT_FOUND: Reason.ValueType  # 25
+"""No host of tools has this id."""
+REASON_TOOL_HOST_TAKEN: Reason.ValueType  # 26
+"""The id is another host's, or another caller's."""
 REASON_TOOL_NOT_FOUND: Reason.ValueType  # 30
 """A tool name is not in the registry. Never retried, never replayed."""
 REASON_TOOL_NAME_COLLISION: Reason.ValueType  # 31
