@@ -225,7 +225,7 @@ async def test_a_command_is_added_where_it_is_allowed_and_gets_only_its_own_envi
         async def there() -> bool:
             return "child__echo" in await s.tools()
 
-        await eventually(there, within=40)
+        await eventually(there)
         assert (await s.state("child")).endpoint == sys.executable
 
 
