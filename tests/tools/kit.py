@@ -100,7 +100,13 @@ async def view_of_functions(*functions: Callable[..., object]) -> ToolView:
     return await view_of(Source(PythonToolset(functions)))
 
 
-async def run_tool(view: ToolView, name: str, arguments_json: str = "{}", *, timeout: float | None = 15.0) -> ToolResult:  # noqa: ASYNC109  the call's own
+async def run_tool(
+    view: ToolView,
+    name: str,
+    arguments_json: str = "{}",
+    *,
+    timeout: float | None = 15.0,  # noqa: ASYNC109  the call's own
+) -> ToolResult:
     """Check and execute a call that is expected to pass the check."""
     checked = view.check(name, arguments_json, ArgumentValidation.STRICT)
     assert checked.arguments is not None, checked.failure
