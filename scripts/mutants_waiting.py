@@ -102,7 +102,7 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "ask: always settles everything",
         "waiting",
-        "if not of_circle and self.permissions.rules_allow(approval.permission, approval.patterns):",
+        "if not of_circle and self.permissions.rules_allow(name, approval.permission, approval.patterns):",
         "if not of_circle:",
     ),
     ("ask: always settles circles", "waiting", "if not of_circle and self", "if self"),

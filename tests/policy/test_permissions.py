@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwired.domain.approval import ApprovalKind
+from turnwired.domain.permission import literal
 from turnwired.domain.policy import ApprovalPolicy, PermissionAction, PermissionRule, Policy, PolicyLayer
 from turnwired.domain.tool import ToolAnnotations
 from turnwired.policy.merge import Layer, merge
-from turnwired.policy.permissions import Permissions, literal, matches, permissions_of
+from turnwired.policy.permissions import Permissions, matches, permissions_of
 
 ALLOW, ASK, DENY, ALWAYS_ASK = (
     PermissionAction.ALLOW,
@@ -172,13 +173,13 @@ def test_added_rules_stand_behind_the_sessions_and_before_the_runs_own() -> None
 @pytest.mark.requirement("WAIT-5", "WAIT-6", "WAIT-14")
 def test_who_answers_answers_for_the_runs_above_too() -> None:
     child = Permissions((rule("*", ASK),), parents=(Permissions((rule("*", ASK),)),))
-    assert not child.rules_allow("tool", ("look",))
+    assert not child.rules_allow("look", "tool", ("look",))
     added = child.with_rules((rule("look", ALLOW),))
     assert action(added, "look") is ALLOW
-    assert added.rules_allow("tool", ("look",))
-    assert not added.rules_allow("tool", ("look", "write"))
-    assert not Permissions().rules_allow("tool", ("look",)), "no rule has allowed anything"
-    assert Permissions((rule("*", ASK),), auto_approve=True).rules_allow("tool", ("look",))
+    assert added.rules_allow("look", "tool", ("look",))
+    assert not added.rules_allow("look", "tool", ("look", "write"))
+    assert not Permissions().rules_allow("look", "tool", ("look",)), "no rule has allowed anything"
+    assert Permissions((rule("*", ASK),), auto_approve=True).rules_allow("look", "tool", ("look",))
 
 
 @pytest.mark.requirement("WAIT-25", "WAIT-26")

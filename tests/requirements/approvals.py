@@ -53,6 +53,9 @@ REQUIREMENTS: dict[str, str] = {
     "APPROVE-58": "A page of questions or of runs fits what clients take; a token that none gave is refused.",
     "APPROVE-59": "A person's comment reaches the model without what no tool result may hold.",
     "APPROVE-61": "A rule for a permission that nothing asks for is refused, in every layer, and not taken for a lock.",
+    "APPROVE-63": "A tool may ask for something finer than its name, by a permission that rules can be about.",
+    "APPROVE-64": "A command line asks for each of its simple commands; what is unclear is asked as a whole.",
+    "APPROVE-65": "No command of a line runs that its simple commands do not name.",
     "APPROVE-62": "A call that goes round in circles asks a person, whatever the rules say, and the answer decides.",
     "APPROVE-50": "Of answers, cancellations and expiries at once exactly one counts, and all agree which.",
 }

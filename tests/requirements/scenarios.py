@@ -77,6 +77,8 @@ REQUIREMENTS: dict[str, str] = {
     "SCN-162": "An attachment that is not there is said to be so, by name and reason.",
     "SCN-100": "A question outlives its process: it is listed, answered, and the call runs once.",
     "SCN-103": "Of several answers to one question exactly one counts, and the others learn which.",
+    "SCN-105": "An answer of always to a line of commands allows exactly the commands that were shown.",
+    "SCN-106": "What a person allows for good is the text that was shown, its stars too.",
     "SCN-109": "The result of a call that was approved elsewhere is told, behind the answer, in order.",
     "MATRIX-1": "Call, end of the iteration, result, next iteration, text: in this order, completed by nothing else.",
     "MATRIX-2": "A run that goes well settles once, its events in order and its ids kept.",

@@ -45,7 +45,7 @@ async def test_a_call_that_could_not_be_sent_was_not_executed_and_is_over_in_sec
         view = await registry.view(ToolSelection(), Caller())
         since = time.monotonic()
         result = await view.execute("create_product", call_of("create_product", {"name": "x"}, timeout=30), None)
-    assert time.monotonic() - since < 6
+    assert time.monotonic() - since < 20, "not the 30 s of the call"
     assert result.status is ToolResultStatus.NOT_EXECUTED
     assert result.failure is not None
     assert result.failure.reason is Reason.TOOL_SOURCE_UNAVAILABLE
@@ -95,6 +95,7 @@ async def test_a_connection_that_is_reset_during_a_call_is_told_from_an_answer(
     server.add(f"{SERVICE}/CreateProduct", hang)
     if not known:
         monkeypatch.setattr("turnwired.tools.grpc.calls._WORDS_OF_CONNECTIONS", ())
+        monkeypatch.setattr("turnwired.tools.grpc.calls._LOSS_SECONDS", 8)
     pipes: list[asyncio.StreamWriter] = []
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

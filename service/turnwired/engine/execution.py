@@ -417,7 +417,9 @@ class Execution:
         assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
         checked = view.check(effect.requested_name, effect.arguments_json, self.prepared.bounds.argument_validation)
         self._checked[effect.call_id] = checked
-        return ToolResolved(effect.call_id, checked.tool, checked.failure, checked.repairs, checked.annotations)
+        return ToolResolved(
+            effect.call_id, checked.tool, checked.failure, checked.repairs, checked.annotations, checked.asks_for
+        )
 
     async def _call_model(self, effect: CallModel) -> None:
         telemetry = self.prepared.telemetry

@@ -10,17 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from turnwired.domain.approval import ApprovalKind
+from turnwired.domain.approval import ApprovalKind, PermissionRequest
+from turnwired.domain.permission import DOOM_LOOP, TOOL, UNCLEAR
 from turnwired.domain.policy import PermissionAction, PermissionRule, Policy
 from turnwired.domain.tool import ToolAnnotations
-
-TOOL = "tool"
-"""Permission to call a tool, by its routed name."""
-DOOM_LOOP = "doom_loop"
-"""Permission to make a call again that goes round in circles, by the routed name of its tool."""
-
-PERMISSIONS = (TOOL, DOOM_LOOP)
-"""All permissions that anything asks for in this version."""
 
 _STRICTNESS = {
     PermissionAction.ALLOW: 0,
@@ -30,11 +23,6 @@ _STRICTNESS = {
 }
 ASKING = frozenset({PermissionAction.ASK, PermissionAction.ALWAYS_ASK})
 """The actions that put a question to a person."""
-
-
-def literal(text: str) -> str:
-    """The pattern that matches exactly this text."""
-    return text.replace("\\", "\\\\").replace("*", "\\*")
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -116,6 +104,18 @@ class Permissions:
         """The strictest ruling on several things that one call asks for."""
         return _strictest([self.decide(permission, pattern, annotations) for pattern in patterns])
 
+    def decide_call(self, routed_name: str, asked: PermissionRequest, annotations: ToolAnnotations) -> Ruling:
+        """The ruling on one call, whose tool may ask for something finer than its name.
+
+        Each pattern is held against the rules of its own permission, and where none matches against those of the
+        tool; a rule that denies the tool or always asks about it holds besides. The strictest ruling counts.
+        """
+        if asked.permission == TOOL:
+            return self.decide_all(TOOL, asked.patterns, annotations)
+        own = [self._ruled(self._of_call(routed_name, asked.permission, each), annotations) for each in asked.patterns]
+        own.append(self._standing(routed_name, asked, annotations))
+        return _strictest([*own, *(parent.decide_call(routed_name, asked, annotations) for parent in self.parents)])
+
     def loop_action(self, routed_name: str) -> PermissionAction:
         """What is done about a call of this tool that goes round in circles.
 
@@ -131,14 +131,16 @@ class Permissions:
         actions = [action, *(parent.loop_action(routed_name) for parent in self.parents)]
         return max(actions, key=_STRICTNESS.__getitem__)
 
-    def rules_allow(self, permission: str, patterns: Sequence[str]) -> bool:
-        """Whether rules alone, and not what a tool says of itself, allow all of this without a question."""
-        for pattern in patterns:
-            rule = self._last(permission, pattern)
+    def rules_allow(self, routed_name: str, permission: str, patterns: Sequence[str]) -> bool:
+        """Whether rules alone, and not what a tool says of itself, allow all of this call without a question."""
+        rules = [self._of_call(routed_name, permission, pattern) for pattern in patterns]
+        if permission != TOOL and (tools := self._last(TOOL, routed_name)) is not None and _stands(tools):
+            return False
+        for rule in rules:
             asks = rule is not None and rule.action is PermissionAction.ASK and self.auto_approve
             if rule is None or not (asks or rule.action is PermissionAction.ALLOW):
                 return False
-        return all(parent.rules_allow(permission, patterns) for parent in self.parents)
+        return all(parent.rules_allow(routed_name, permission, patterns) for parent in self.parents)
 
     def with_rules(self, added: Sequence[PermissionRule]) -> Permissions:
         """The permissions with rules that a person has added for the session: behind its own, before those of the run.
@@ -151,9 +153,11 @@ class Permissions:
         return replace(self, rules=(*self.rules, *added), parents=parents)
 
     def _own(self, permission: str, pattern: str, annotations: ToolAnnotations) -> Ruling:
+        return self._ruled(self._last(permission, pattern), annotations)
+
+    def _ruled(self, rule: PermissionRule | None, annotations: ToolAnnotations) -> Ruling:
         if annotations.destructive and not self.allow_destructive:
             return Ruling(PermissionAction.DENY, ApprovalKind.DESTRUCTIVE, "approval.allow_destructive")
-        rule = self._last(permission, pattern)
         if rule is not None:
             ruling = Ruling(rule.action, ApprovalKind.RULE, rule.pattern)
         elif annotations.destructive:
@@ -165,6 +169,34 @@ class Permissions:
         if ruling.action is PermissionAction.ASK and self.auto_approve:
             return replace(ruling, action=PermissionAction.ALLOW)
         return ruling
+
+    def _standing(self, routed_name: str, asked: PermissionRequest, annotations: ToolAnnotations) -> Ruling:
+        """What holds beside the rules of a finer permission: the tool's, and those that deny what it is unclear about.
+
+        ``$(...)`` around a command that is denied must not turn the denial into a question.
+        """
+        rule = self._last(TOOL, routed_name)
+        if not asked.patterns or (rule is not None and _stands(rule)):
+            return self._ruled(rule, annotations)
+        if asked.permission.endswith(UNCLEAR):
+            plain = asked.permission.removesuffix(UNCLEAR)
+            denying = [self._last(plain, pattern) for pattern in asked.patterns]
+            for rule in denying:
+                if rule is not None and rule.action is PermissionAction.DENY:
+                    return self._ruled(rule, annotations)
+        return _ALLOWED
+
+    def _of_call(self, routed_name: str, permission: str, pattern: str) -> PermissionRule | None:
+        """The rule about one thing that a call asks for: of its own permission, else of its tool.
+
+        What is unclear no rule allows but one of exactly that name: others were not written with it in mind.
+        """
+        rule = self._last(permission, pattern) or self._last(TOOL, routed_name)
+        if not permission.endswith(UNCLEAR):
+            return rule
+        if rule is None or (rule.action is PermissionAction.ALLOW and rule.permission != permission):
+            return PermissionRule(permission, pattern, PermissionAction.ASK)
+        return rule
 
     def _last(self, permission: str, pattern: str) -> PermissionRule | None:
         for rules in (self.run_rules, self.rules):
@@ -198,6 +230,11 @@ def permissions_of(policy: Policy, run_rules: int = 0) -> Permissions:
         default_action=approval.default_action,
         run_rules=approval.rules[lower:],
     )
+
+
+def _stands(rule: PermissionRule) -> bool:
+    """Whether a rule about a tool holds whatever is said of the finer things that it asks for."""
+    return rule.action in {PermissionAction.DENY, PermissionAction.ALWAYS_ASK}
 
 
 def _strictest(rulings: Sequence[Ruling]) -> Ruling:

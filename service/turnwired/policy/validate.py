@@ -14,10 +14,11 @@ from typing import cast
 
 from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
+from turnwired.domain.permission import PERMISSIONS, is_permission
 from turnwired.domain.policy import LimitMode, PermissionRule, Policy
 from turnwired.domain.usage import Cost
 from turnwired.policy.leaves import CAP_KINDS, LEAF, LEAVES, Leaf, LeafKind, LeafValue, value_at
-from turnwired.policy.permissions import PERMISSIONS, matches
+from turnwired.policy.permissions import matches
 from turnwired.policy.text import as_text, parse
 
 MOST_RULE_CHARACTERS = 1024
@@ -167,12 +168,12 @@ def _rules_violations(leaf: Leaf, rules: tuple[PermissionRule, ...], field: str)
         for name, words in (("permission", rule.permission), ("pattern", rule.pattern)):
             if not 1 <= len(words) <= MOST_RULE_CHARACTERS:
                 yield _invalid(f"{field}[{index}].{name}", f"must be 1 to {MOST_RULE_CHARACTERS} characters")
-        if rule.permission and not any(matches(rule.permission, asked) for asked in PERMISSIONS):
+        if not rule.permission or is_permission(rule.permission):
+            continue
+        if not any(matches(rule.permission, asked) for asked in PERMISSIONS):
             # A rule that nothing is ever held against would be taken for a lock, and is none.
-            there = " and ".join(f'"{asked}"' for asked in PERMISSIONS)
-            yield _invalid(
-                f"{field}[{index}].permission", f"matches no permission that is asked for; there are {there}"
-            )
+            words = f"matches no permission that is asked for; there are {', '.join(PERMISSIONS)}, and those of a"
+            yield _invalid(f"{field}[{index}].permission", f"{words} deployment's own tools, which have a dot")
 
 
 def _words(leaf: Leaf) -> str:

@@ -19,11 +19,11 @@ from turnwired.codec.trace import trace_to_pb
 from turnwired.codec.values import failure_to_pb, tool_collision_to_pb, tool_to_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.permission import TOOL
 from turnwired.domain.run import Caller, Cursor, OnDisconnect
 from turnwired.engine.live import STREAM_CUT, ends_with_stream
 from turnwired.engine.service import Engine
 from turnwired.policy.merge import Layer
-from turnwired.policy.permissions import TOOL
 from turnwired.rpc import request as read
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import FieldViolation
 from turnwired.domain.failure import Failure
 from turnwired.domain.message import Part, ToolResult
@@ -89,12 +90,24 @@ class Toolset(Protocol):
         ...
 
 
+@runtime_checkable
+class AsksPermission(Protocol):
+    """What a ``Toolset`` is besides whose tools ask for something finer than their names, such as a path."""
+
+    def asks_for(self, native_name: str, arguments: Mapping[str, object]) -> PermissionRequest | None:
+        """What a call with these checked arguments asks for; None: its name. Quick and without side effects.
+
+        Raises ToolError for a call that must not run.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedCall:
     """A call that was found and checked: arguments to run with, or why it cannot run.
 
     ``repairs``: what lenient validation changed in the arguments, one sentence each, without values. ``annotations``
-    are the tool's, wherever it was found.
+    are the tool's, wherever it was found. ``asks_for``: what it asks permission for, None: for its name.
     """
 
     tool: ToolRef | None
@@ -102,6 +115,7 @@ class CheckedCall:
     failure: Failure | None = None
     repairs: tuple[str, ...] = ()
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
+    asks_for: PermissionRequest | None = None
 
 
 class ToolView(Protocol):

@@ -14,17 +14,19 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar, cast, overload
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, ResourceLink, Text
+from turnwired.domain.permission import is_permission
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.plugins import named, offered
 from turnwired.tools.apart import Nursery
@@ -32,7 +34,15 @@ from turnwired.tools.context import ToolContext
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.resource import expanded, is_resource
 from turnwired.tools.result import json_of, redact
-from turnwired.tools.signature import Signature, ToolOptions, options_of, plain_function, set_options, signature_of
+from turnwired.tools.signature import (
+    Asks,
+    Signature,
+    ToolOptions,
+    options_of,
+    plain_function,
+    set_options,
+    signature_of,
+)
 from turnwired.tools.threads import CallState, WorkerPool
 
 __all__ = ["PythonToolset", "ToolContext", "entry_point_functions", "load_functions", "tool"]
@@ -64,6 +74,7 @@ def tool(
     destructive: bool | None = None,
     idempotent: bool | None = None,
     open_world: bool | None = None,
+    asks: Asks | None = None,
 ) -> _Decorator: ...
 def tool(
     function: _Function | None = None,
@@ -76,13 +87,16 @@ def tool(
     destructive: bool | None = None,
     idempotent: bool | None = None,
     open_world: bool | None = None,
+    asks: Asks | None = None,
 ) -> _Function | _Decorator:
     """Say more about a tool than its function does. The function stays an ordinary function.
 
     ``idempotent`` allows a call to be repeated after a crash; leave it out unless repeating it changes nothing more.
+    ``asks`` says from a call's arguments what it asks permission for, where the name of the tool is too coarse: see
+    ``turnwired.tools.shell``. It is quick and has no side effects; a call for which it raises is not made.
     """
     annotations = ToolAnnotations(read_only, destructive, idempotent, open_world)
-    decorator = _Decorator(ToolOptions(name, description, title, annotations))
+    decorator = _Decorator(ToolOptions(name, description, title, annotations, asks))
     return decorator if function is None else decorator(function)
 
 
@@ -94,6 +108,7 @@ class _Bound:
     signature: Signature
     is_async: bool
     tool: Tool
+    asks: Asks | None = None
 
 
 @dataclass(slots=True)
@@ -129,6 +144,20 @@ class PythonToolset:
     async def tools(self) -> Sequence[Tool]:
         """The tools, in the order in which the functions were given."""
         return self._tools
+
+    def asks_for(self, native_name: str, arguments: Mapping[str, object]) -> PermissionRequest | None:
+        """What the function's ``asks`` says. Raises ToolError for a permission that no rule could name."""
+        item = self._by_name.get(native_name)
+        if item is None or item.asks is None:
+            return None
+        request = item.asks(arguments)
+        if request is not None and not is_permission(request.permission):
+            words = (
+                f"{native_name}: it asks for the permission {request.permission[:64]!r}, which no rule can name; one "
+                "of the deployment's own has a dot in its name, such as 'acme.deploy'. It was not called."
+            )
+            raise ToolError(Failure(FailurePhase.TOOL, Reason.TOOL_NOT_EXECUTED, words, origin=native_name))
+        return request
 
     async def call(self, invocation: ToolInvocation) -> ToolOutput:
         """Call the function. What it raises is an error result with its words; only cancellation goes through."""
@@ -199,7 +228,7 @@ def _read(function: Callable[..., object]) -> _Bound:
         title=options.title,
         annotations=options.annotations,
     )
-    return _Bound(function, signature, inspect.iscoroutinefunction(plain_function(function)), described)
+    return _Bound(function, signature, inspect.iscoroutinefunction(plain_function(function)), described, options.asks)
 
 
 def load_functions(references: Iterable[str]) -> list[Callable[..., object]]:

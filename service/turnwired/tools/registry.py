@@ -28,7 +28,7 @@ from turnwired.domain.tool import (
 from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.client import client_tool_problems, client_toolsets
 from turnwired.tools.naming import pattern_of, routed_name
-from turnwired.tools.port import Toolset, ToolView
+from turnwired.tools.port import AsksPermission, Toolset, ToolView
 from turnwired.tools.schema import compile_schema
 from turnwired.tools.view import Entry, Joined, View
 
@@ -256,7 +256,8 @@ def _entry(source: Source, tool: Tool) -> Entry | Failure:
             origin=f"{source.toolset.set_id}/{native}",
         )
     ref = replace(tool.ref, routed_name=routed_name(source.namespace, native))
-    return Entry(source.toolset, replace(tool, ref=ref, input_schema_json=schema.offered_json), schema)
+    described = replace(tool, ref=ref, input_schema_json=schema.offered_json)
+    return Entry(source.toolset, described, schema, asks=isinstance(source.toolset, AsksPermission))
 
 
 def _select(catalog: _Catalog, selection: ToolSelection) -> View:

@@ -16,11 +16,16 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
+from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.tool import ToolAnnotations
 
 _OPTIONS_ATTRIBUTE: Final = "__turnwire_tool__"
 _MAPS_OF_NAMES: Final = frozenset(("properties", "$defs", "patternProperties", "dependentSchemas"))
+
+
+Asks = Callable[[Mapping[str, object]], PermissionRequest | None]
+"""From the checked arguments of a call, a JSON object, to what it asks permission for; None: the tool's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class ToolOptions:
     description: str | None = None
     title: str = ""
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
+    asks: Asks | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ import anyio
 
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.faults import where_raised
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
-from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
+from turnwired.tools.port import AsksPermission, CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
 from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
 from turnwired.tools.schema import CompiledSchema, parse_arguments
@@ -39,11 +40,12 @@ _NOT_EXECUTED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tool under its routed name, the source that runs it, and its schema."""
+    """A tool under its routed name, the source that runs it, and its schema. ``asks``: it is an ``AsksPermission``."""
 
     toolset: Toolset
     tool: Tool
     schema: CompiledSchema
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +78,16 @@ class View:
         if isinstance(arguments, str):
             return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, arguments))
         if validation is ArgumentValidation.NONE:
-            return CheckedCall(entry.tool.ref, arguments, annotations=hints)
+            return _permitted(entry, CheckedCall(entry.tool.ref, arguments, annotations=hints))
         violations = entry.schema.violations(arguments)
         if not violations:
-            return CheckedCall(entry.tool.ref, arguments, repairs=repairs, annotations=hints)
+            return _permitted(entry, CheckedCall(entry.tool.ref, arguments, repairs=repairs, annotations=hints))
         repaired = repair(arguments, entry.schema.validator) if lenient else None
         if repaired is not None:
-            return CheckedCall(
+            checked = CheckedCall(
                 entry.tool.ref, repaired.arguments, repairs=(*repairs, *repaired.repairs), annotations=hints
             )
+            return _permitted(entry, checked)
         words = f"The arguments do not match the schema of {routed_name}: {'; '.join(violations)}."
         return CheckedCall(tool=entry.tool.ref, failure=_invalid(routed_name, words))
 
@@ -166,6 +169,22 @@ class Joined:
 
     def _of(self, routed_name: str) -> ToolView:
         return self.more if routed_name in self.more.entries else self.base
+
+
+def _permitted(entry: Entry, checked: CheckedCall) -> CheckedCall:
+    """The call with what its tool asks permission for, where its source says that finer than by name."""
+    asking = entry.toolset
+    if not entry.asks or not isinstance(asking, AsksPermission) or checked.arguments is None:
+        return checked
+    try:
+        return replace(checked, asks_for=asking.asks_for(entry.tool.ref.native_name, checked.arguments))
+    except ToolError as error:
+        return replace(checked, arguments=None, failure=error.failure)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  boundary: a tool's fault is a result, not the run's
+        _LOG.warning("tool %s cannot say what it asks for: %s", entry.tool.ref.routed_name, where_raised(error))
+        words = f"what it asks permission for is not known: {type(error).__name__} was raised; it was not called"
+        failure = _failure(Reason.TOOL_NOT_EXECUTED, entry.tool.ref.routed_name, words)
+        return replace(checked, arguments=None, failure=failure)
 
 
 def _being_cancelled() -> bool:

@@ -22,8 +22,9 @@ from turnwired.domain.approval import (
 from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResumed, RunWaiting
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolCall
+from turnwired.domain.permission import DOOM_LOOP, TOOL, literal
 from turnwired.domain.policy import PermissionAction, PermissionRule
-from turnwired.policy.permissions import ASKING, DOOM_LOOP, TOOL, Permissions, Ruling, literal
+from turnwired.policy.permissions import ASKING, Permissions, Ruling
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.effects import AwaitCaller
 from turnwired.turn.facts import (
@@ -99,7 +100,7 @@ class Waiting:
         if call is None or call.state is not CallState.READY or call.tool is None:
             return
         asks_for = fact.asks_for or asking_for(call.tool.routed_name)
-        ruling = self.permissions.decide_all(asks_for.permission, asks_for.patterns, fact.annotations)
+        ruling = self.permissions.decide_call(call.tool.routed_name, asks_for, fact.annotations)
         verdict = batch.verdicts.get(call.call_id)
         if ruling.action is PermissionAction.DENY:
             batch.deny(out, call, Reason.TOOL_DENIED, _denied(call.name, ruling))
@@ -178,7 +179,8 @@ class Waiting:
         """
         for approval in tuple(self._pending.values()):
             of_circle = approval.kind is ApprovalKind.LOOP_DETECTED
-            if not of_circle and self.permissions.rules_allow(approval.permission, approval.patterns):
+            name = approval.call.tool.routed_name
+            if not of_circle and self.permissions.rules_allow(name, approval.permission, approval.patterns):
                 answer = ApprovalResolved(approval.approval_id, ApprovalDecision.ONCE, BY_CASCADE)
                 self._resolve(out, batch, approval, answer)
 

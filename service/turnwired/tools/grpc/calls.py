@@ -14,6 +14,7 @@ from urllib.parse import quote
 import grpc
 import grpc.aio
 
+from turnwired.tools.grpc.connection import Losses
 from turnwired.tools.port import ToolInvocation
 
 _PRINTABLE: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) != "%")
@@ -30,9 +31,8 @@ _WORDS_OF_CONNECTIONS: Final = (
     *("socket closed", "connection reset", "goaway", "cancelling all calls", "broken pipe", "rst_stream"),
     *("keepalive", "ping timeout", "transport", "stream removed", "connection closed", "recvmsg", "end of tcp stream"),
 )
-_LOOKS: Final = 6
-_LOOK_SECONDS: Final = 0.01
-"""How often, and how far apart, the channel is asked whether it still has its connection."""
+_LOSS_SECONDS = 0.1
+"""How much later than its call a channel may learn of the loss of its connection."""
 _TOO_LONG: Final = ("CLIENT: Received message larger than max", "Decompressed message larger than max")
 """gRPC's words for an answer of ours. Requests are not compressed, so no server has the second of one."""
 
@@ -72,6 +72,14 @@ class TooLong:
 Answer = Received | Lost | TooLong
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A channel, and how often it has lost its connection."""
+
+    channel: grpc.aio.Channel
+    losses: Losses
+
+
 def metadata_of(invocation: ToolInvocation, token: str) -> tuple[tuple[str, str], ...]:
     """Who calls, on whose behalf, and as part of which trace.
 
@@ -92,14 +100,15 @@ def metadata_of(invocation: ToolInvocation, token: str) -> tuple[tuple[str, str]
 
 
 async def call_unary(
-    channel: grpc.aio.Channel, path: str, request: bytes, metadata: tuple[tuple[str, str], ...], limits: Limits
+    line: Line, path: str, request: bytes, metadata: tuple[tuple[str, str], ...], limits: Limits
 ) -> Answer:
     """One request, one answer. Run it in a task of its own: gRPC answers a cancellation with another of its own."""
-    method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
+    before = line.losses.count
+    method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = line.channel.unary_unary(path)
     try:
         message = await method(request, timeout=limits.timeout, metadata=metadata)
     except grpc.aio.AioRpcError as error:
-        return await _ended(channel, error, ())
+        return await _ended(line, before, error, ())
     except asyncio.CancelledError:
         return Lost()  # the channel was closed, or nobody hears this
     return Received((message,)) if len(message) <= limits.size else TooLong()
@@ -109,19 +118,20 @@ async def call_unary(
 class Stream:
     """One request, and what comes until the stream ends or is long enough. Run ``collect`` in a task of its own."""
 
-    channel: grpc.aio.Channel
+    line: Line
     path: str
     limits: Limits
     messages: list[bytes] = field(default_factory=list[bytes])
 
     async def collect(self, request: bytes, metadata: tuple[tuple[str, str], ...]) -> Answer:
         """Read it; a stream that goes on is cancelled."""
-        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(self.path)
+        before = self.line.losses.count
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.line.channel.unary_stream(self.path)
         call = method(request, timeout=self.limits.timeout, metadata=metadata)
         try:
             return await self._read(call)
         except grpc.aio.AioRpcError as error:
-            ended = await _ended(self.channel, error, tuple(self.messages))
+            ended = await _ended(self.line, before, error, tuple(self.messages))
             return self.cut(_size_words(self.limits)) if isinstance(ended, TooLong) else ended
         except asyncio.CancelledError:
             return Lost()
@@ -148,11 +158,11 @@ def _size_words(limits: Limits) -> str:
     return f"{limits.size} bytes are the most"
 
 
-async def _ended(channel: grpc.aio.Channel, error: grpc.aio.AioRpcError, messages: tuple[bytes, ...]) -> Answer:
+async def _ended(line: Line, before: int, error: grpc.aio.AioRpcError, messages: tuple[bytes, ...]) -> Answer:
     """Whether the server said so or the connection was lost: gRPC has the same statuses for both.
 
     When in doubt it was lost, for that says less about what has been done. The channel learns of its connection a
-    moment behind the call.
+    moment behind the call, and may have another by then. ``before``: losses when the call began.
     """
     words = error.details() or ""
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and any(phrase in words for phrase in _TOO_LONG):
@@ -161,10 +171,8 @@ async def _ended(channel: grpc.aio.Channel, error: grpc.aio.AioRpcError, message
         plain = words.lower()
         if any(phrase in plain for phrase in _WORDS_OF_CONNECTIONS):
             return Lost()
-        for _ in range(_LOOKS):
-            if channel.get_state() is not grpc.ChannelConnectivity.READY:
-                return Lost()
-            await asyncio.sleep(_LOOK_SECONDS)
+        if await line.losses.more_than(before, _LOSS_SECONDS):
+            return Lost()
     return Received(messages, error=error)
 
 

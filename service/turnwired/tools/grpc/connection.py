@@ -45,6 +45,27 @@ _MAX_DESCRIPTION: Final = 4 * 1024 * 1024
 """Bytes of one answer of the reflection service, however little is read of others."""
 
 
+class Losses:
+    """How often a channel has lost its connection, though it may have another by now."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._more = asyncio.Event()
+
+    def add(self) -> None:
+        """One more."""
+        self.count += 1
+        self._more.set()
+        self._more = asyncio.Event()
+
+    async def more_than(self, count: int, within: float) -> bool:
+        """Whether there are more, or there will be within so many seconds."""
+        if self.count == count:
+            with anyio.move_on_after(within):
+                await self._more.wait()
+        return self.count != count
+
+
 class Connection:
     """Lives in one event loop; ``aclose`` ends it for good. ``listing``: what is known, None before it is."""
 
@@ -63,6 +84,7 @@ class Connection:
         self._asked_at = 0.0
         self._failures = 0
         self._losses = 0
+        self.losses = Losses()
         self._questions = Nursery()
         self._threads: anyio.CapacityLimiter | None = None
 
@@ -199,11 +221,13 @@ class Connection:
         while True:
             await channel.wait_for_state_change(state)
             was, state = state, channel.get_state()
+            if was is grpc.ChannelConnectivity.READY:
+                self.losses.add()
+                if self.config.descriptor_set is None:
+                    self._losses = 1 if anyio.current_time() - up_since >= _STEADY_AFTER else self._losses + 1
+                    self.ask_again()
             if state is grpc.ChannelConnectivity.READY:
                 up_since = anyio.current_time()
-            elif was is grpc.ChannelConnectivity.READY and self.config.descriptor_set is None:
-                self._losses = 1 if anyio.current_time() - up_since >= _STEADY_AFTER else self._losses + 1
-                self.ask_again()
 
     async def _described(self, channel: grpc.aio.Channel) -> Described:
         if self.config.descriptor_set is None:

@@ -12,7 +12,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Data, Part, Text
 from turnwired.domain.tool import Tool
 from turnwired.tools.apart import Nursery
-from turnwired.tools.grpc.calls import Answer, Limits, Lost, Received, Stream, TooLong, call_unary, metadata_of
+from turnwired.tools.grpc.calls import Answer, Limits, Line, Lost, Received, Stream, TooLong, call_unary, metadata_of
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.connection import Connection
 from turnwired.tools.grpc.listing import Listing, Method
@@ -118,11 +118,12 @@ class GrpcToolset:
         seconds = (
             self._config.stream_timeout if left is None else min(self._config.stream_timeout, left * _STREAM_SHARE)
         )
+        line = Line(channel, self._connection.losses)
         limits = Limits(left, self._config.max_streamed, self._config.max_message_bytes, seconds)
         if not method.streams:
-            work = call_unary(channel, method.path, request, metadata, limits)
+            work = call_unary(line, method.path, request, metadata, limits)
             return cast("Answer", await self._calls.run(work, f"grpc-call-{self._set_id}"))
-        stream = Stream(channel, method.path, limits)
+        stream = Stream(line, method.path, limits)
         with anyio.move_on_after(limits.seconds):
             work = stream.collect(request, metadata)
             return cast("Answer", await self._calls.run(work, f"grpc-stream-{self._set_id}"))
