@@ -64,7 +64,7 @@ def _policy(rng: random.Random) -> Policy:
         loop=LoopPolicy(
             max_steps=rng.choice((1, 2, 4, 6, 6)),
             max_tool_calls=rng.choice((1, 5, 50, 50)),
-            repeated_call_threshold=rng.choice((0, 2, 3)),
+            repeated_call_threshold=rng.choice((0, 1, 2, 3)),
         ),
         retry=RetryPolicy(max_attempts=rng.choice((1, 3)), initial_delay=rng.choice((0.0, 2.0))),
         tool=ToolPolicy(
@@ -90,7 +90,7 @@ def _policy(rng: random.Random) -> Policy:
 
 
 _RANDOM = random.Random(4)
-PLAIN = Policy(retry=RetryPolicy(max_attempts=2, initial_delay=0.0))
+PLAIN = Policy(loop=LoopPolicy(repeated_call_threshold=2), retry=RetryPolicy(max_attempts=2, initial_delay=0.0))
 ASKING = Policy(
     approval=ApprovalPolicy(rules=(PermissionRule("tool", "*", PermissionAction.ASK),)),
     timeout=TimeoutPolicy(wait=40.0),

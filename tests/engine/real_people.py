@@ -92,7 +92,7 @@ def somebody_hands_results_in(self: Machine, picks: list[int], fails: bool, roun
     self.w.go(rounds)
 
 
-@precondition(lambda self: self.w.disk.unsettled() or self.w.steps % 5 == 0)
+@precondition(lambda self: self.logs and (self.w.disk.unsettled() or self.w.steps % 5 == 0))
 @rule(
     pick=draws.PICK,
     request_id=st.sampled_from(("", "", "a", "b")),
@@ -101,8 +101,6 @@ def somebody_hands_results_in(self: Machine, picks: list[int], fails: bool, roun
 )
 def somebody_adds_words_or_a_file(self: Machine, pick: int, request_id: str, what: str, rounds: int | None) -> None:
     runs = sorted(self.logs, key=lambda ledger: not ledger.settled)
-    if not runs:
-        return
     ledger = runs[-1 - pick % len(runs)]
     words = () if what == "file" else (user(f"{what} {request_id}"),)
     files = ((draws.FILE, Blob("application/pdf", b"%PDF")),) if what in {"file", "both"} else ()

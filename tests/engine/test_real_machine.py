@@ -25,6 +25,7 @@ from engine.followers import Turn
 from engine.harness import CALLER, user
 from engine.ledgers import Ledger
 from engine.lives import CANCELLED, Lives
+from engine.real_kinds import missing
 from engine.real_world import hurried, quiet
 from turnwired.codec.frame import Visibility
 from turnwired.domain.generation import FinishReason, ModelItem, TextChunk
@@ -50,10 +51,13 @@ class ServiceRules(RuleBasedStateMachine):
 
     lives: Lives | None = None
 
-    @initialize(threaded=st.sampled_from([False] * 29 + [True]), hooked=st.booleans())
-    def the_service_starts(self, threaded: bool, hooked: bool) -> None:
+    @initialize(
+        threaded=st.sampled_from([False] * 29 + [True]), hooked=st.booleans(), policy=draws.POLICY, first=draws.FIRST
+    )
+    def the_service_starts(self, threaded: bool, hooked: bool, policy: int, first: tuple[str, ...]) -> None:
         self.lives = Lives(threaded=threaded, hooked=hooked)
         self.count = 0
+        self.begin(TurnSpec(CALLER, (), session_id="s", policy=draws.POLICIES[policy]), first, follow=True, rounds=None)
         self.taken: dict[str, str] = {}
         self.known: dict[tuple[str, str], tuple[str, ...]] = {}
 
@@ -95,22 +99,25 @@ class ServiceRules(RuleBasedStateMachine):
         first: tuple[str, ...],
         rounds: int | None,
     ) -> None:
-        self.count += 1
         spec = TurnSpec(
             CALLER,
-            (user(f"turn {self.count}"),),
+            (),
             request_id=request_id,
             agent_id=agent,
             session_id=session,
             policy=draws.POLICIES[policy],
-            tools=draws.OWN,
             attachments=(draws.FILE,) if file else (),
             parent_run_id=self.unsettled[-1].new.run_id if behalf and self.unsettled else None,
-            include_trace=bool(self.count % 2),
+            include_trace=self.count % 2 == 0,
             on_disconnect=stays,
             digest=f"{session} {agent}".encode(),
         )
-        turn = self.w.begin(spec)
+        self.begin(spec, first, follow=follow, rounds=rounds)
+
+    def begin(self, spec: TurnSpec, first: tuple[str, ...], *, follow: bool, rounds: int | None) -> None:
+        """Somebody asks for a turn, and follows it. ``first``: what the model calls at once."""
+        self.count += 1
+        turn = self.w.begin(replace(spec, input=(user(f"turn {self.count}"),), tools=draws.OWN))
         if first:
             self.w.go()
             for call in self.calls[-1:]:
@@ -405,8 +412,10 @@ def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> C
     return Counter(SEEN)
 
 
-@pytest.mark.requirement("REAL-1", "REAL-2", "REAL-3", "REAL-4", "REAL-5", "REAL-9")
+@pytest.mark.requirement("REAL-1", "REAL-2", "REAL-3", "REAL-4", "REAL-5", "REAL-8", "REAL-9")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_invariants_hold_whatever_the_world_does_to_the_service() -> None:
-    check(int(os.environ.get("TURNWIRE_REAL_EXAMPLES", "330")))
+    examples = int(os.environ.get("TURNWIRE_REAL_EXAMPLES", "330"))
+    seen = check(examples)
+    assert not missing(seen, examples), f"the machine does not reach what it is there for: {seen}"
