@@ -54,6 +54,7 @@ contract: buf ## buf lint, format and breaking over proto/
 
 generate: environment-dev buf ## Write what is generated: the code of the contract, the tables of docs/providers.md
 	@$(PY) scripts/generate.py
+	@$(PY) scripts/generate_clients.py
 	@$(PY) scripts/profile_docs.py
 
 bench: environment-dev ## Measure the service beside its floors, 4 minutes (ARGS="--quick", ARGS="--harness")

@@ -21,14 +21,15 @@ import anyio
 from pydantic import BaseModel, ValidationError
 
 from turnwired import __version__
+from turnwired.callers import Callers, callers_of
 from turnwired.config.load import load_config, read_config
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.faults import where_raised
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.run import Caller
-from turnwired.domain.tool import ToolSelection
+from turnwired.domain.run import OPERATOR_ROLE, Caller
+from turnwired.domain.tool import ToolSelection, ToolSource
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.completion_loading import completion_hooks
 from turnwired.engine.hook_loading import entry_point_hooks, load_hooks
@@ -41,12 +42,14 @@ from turnwired.providers.overview import ProfileSummary, summary
 from turnwired.providers.port import ModelProvider
 from turnwired.providers.profiles import Profile, profile_toml, shipped
 from turnwired.rpc.agent_service import AgentService
+from turnwired.rpc.auth import Gate
 from turnwired.rpc.hook_apps import hook_apps
 from turnwired.rpc.hook_client import HookClient
 from turnwired.rpc.interceptor import TelemetryInterceptor
 from turnwired.rpc.server import Listen, RpcServer
 from turnwired.rpc.server_service import HasPrice, ServerService
 from turnwired.rpc.session_service import SessionService
+from turnwired.rpc.tool_host_service import ToolHostRegistryService
 from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
@@ -54,11 +57,19 @@ from turnwired.store.sqlite import SqliteStore
 from turnwired.telemetry.opening import open_telemetry
 from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
+from turnwired.tools.access import Access, AccessRule
+from turnwired.tools.catalog import CollisionPolicy
 from turnwired.tools.grpc.config import GrpcService
+from turnwired.tools.grpc.endpoint import Endpoint
 from turnwired.tools.grpc.toolset import GrpcToolset
-from turnwired.tools.mcp.config import StdioServer
+from turnwired.tools.host.config import ToolHostConfig
+from turnwired.tools.host.registrations import Admission, Registrations
+from turnwired.tools.host.toolset import HostToolset
+from turnwired.tools.mcp.config import McpServer, server_kind
 from turnwired.tools.mcp.toolset import McpToolset
+from turnwired.tools.options import SourceOptions, split_options
 from turnwired.tools.output import compile_output
+from turnwired.tools.port import Toolset, is_toolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
 
@@ -92,7 +103,8 @@ class Service:
 class Additions:
     """What a program hands over beside its configuration. All of it is closed with the engine.
 
-    ``tools`` are Python functions, behind those of the configuration; ``sources`` come last. ``providers`` stand in for
+    ``tools`` are Python functions, and sources under their tools' own names, behind the functions of the configuration;
+    ``sources`` come last. ``providers`` stand in for
     those that the configuration calls by the same name.
     """
 
@@ -109,12 +121,14 @@ class Assembly:
     telemetry: Telemetry
     card: RateCard
     warm: asyncio.Event
+    callers: Callers
+    tool_hosts: Registrations
 
 
 def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, str]) -> Config:
     """The configuration of a file, of data in the shape of one, or of what is found without being told.
 
-    Python tools may stand in modules beside the file; installed packages come first. Raises ConfigError.
+    Python tools and hooks may stand in modules beside the file; installed packages come first. Raises ConfigError.
     """
     offered = offered_models()
     if isinstance(given, Mapping):
@@ -122,7 +136,8 @@ def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, 
     else:
         config = load_config(given, environ, offered=offered)
     directory = str(Path(config.source).resolve().parent)
-    if config.tools.python and directory not in sys.path:
+    by_name = (config.tools.python, config.hooks.python, config.completion.hooks)
+    if any(by_name) and directory not in sys.path:
         sys.path.append(directory)
     return config
 
@@ -136,6 +151,7 @@ async def assembled(
     It opens no socket of its own. Raises ConfigError with one clear line.
     """
     added = additions or Additions()
+    callers = callers_of(config.callers, config.anonymous, environ, config.source)
     async with AsyncExitStack() as stack:
         telemetry = _telemetry(config, environ)
         stack.callback(telemetry.aclose)
@@ -146,9 +162,14 @@ async def assembled(
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
-        registry = Registry(_sources(config, telemetry.mcp, added))
+        hosts = _tool_hosts(config)
+        sources = [*_sources(config, telemetry.mcp, added), *(source for _, source in hosts), *added.sources]
+        registry = Registry(sources, collisions=CollisionPolicy(config.tools.collisions), access=_access(config))
         await registry.start()
         stack.push_async_callback(registry.aclose)
+        admission = Admission(config.server.allow_tool_host_registration, config.server.tool_host_addresses)
+        registrations = Registrations(registry, admission, [toolset for toolset, _ in hosts])
+        stack.push_async_callback(registrations.aclose)
         card = price_card(config, environ)
         warm = asyncio.Event()
         await stack.enter_async_context(_beside(_warm(card, config, registry, warm)))
@@ -157,16 +178,23 @@ async def assembled(
             client = HookClient(app)
             stack.push_async_callback(client.aclose)
             hooks.append(client.hook())
-        wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card), hooks)
+        wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card), hooks, callers)
         engine = await stack.enter_async_context(Engine(wiring))
-        yield Assembly(engine, telemetry, card, warm)
+        yield Assembly(engine, telemetry, card, warm, callers, registrations)
 
 
 @asynccontextmanager
-async def running(config: Config, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Service]:
-    """The service from its first listening socket to its last stored row. Raises ConfigError with one clear line."""
+async def running(
+    config: Config, environ: Mapping[str, str] = os.environ, own_token: str | None = None
+) -> AsyncIterator[Service]:
+    """The service from its first listening socket to its last stored row. Raises ConfigError with one clear line.
+
+    ``own_token``: shows an operator, whoever else may call: for a server that a process starts for itself alone.
+    """
     async with assembled(config, environ) as assembly, AsyncExitStack() as stack:
-        engine = assembly.engine
+        engine, callers = assembly.engine, assembly.callers
+        if own_token is not None:
+            callers = callers.also(own_token, Caller(principal="cli", roles=frozenset((OPERATOR_ROLE,))))
         rpc = RpcServer(
             Listen(config.server.listen, MAX_REQUEST_BYTES, config.server.reflection),
             TurnService(engine),
@@ -181,6 +209,8 @@ async def running(config: Config, environ: Mapping[str, str] = os.environ) -> As
             [TelemetryInterceptor(assembly.telemetry.rpc)],
             sessions=SessionService(assembly.engine),
             agents=AgentService(assembly.engine),
+            tool_hosts=ToolHostRegistryService(assembly.tool_hosts),
+            gate=Gate(callers),
         )
         await rpc.start()
         engine.on_store_change = lambda works: rpc.serving(works=works)
@@ -212,6 +242,7 @@ def _wiring(
     telemetry: Telemetry,
     price_of: PriceOf,
     hooks: Sequence[Hook],
+    callers: Callers,
 ) -> Wiring:
     layer = policy_layer_of(config)
     return Wiring(
@@ -225,6 +256,8 @@ def _wiring(
             deployment_ref=layer.ref,
             ceiling=ceiling_of(config),
             polling_tools=frozenset(config.tools.polling.names),
+            principals=callers.roles,
+            tenants=callers.tenants,
         ),
         agents=agents_of(config),
         providers=providers,
@@ -241,6 +274,10 @@ def _wiring(
 
 def _python_hooks(config: Config) -> list[Hook]:
     return [*load_hooks(config.hooks.python), *(entry_point_hooks() if config.hooks.entry_points else ())]
+
+
+def _access(config: Config) -> Access:
+    return Access(tuple(AccessRule(frozenset(rule.roles), rule.allow, rule.deny) for rule in config.access))
 
 
 async def _warm(card: RateCard, config: Config, registry: Registry, warm: asyncio.Event) -> None:
@@ -370,31 +407,50 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
         functions += found
         for failure in failures:
             logger.warning("tool entry point left out: %s", failure.message)
-    functions += added.tools
+    functions += [item for item in added.tools if not is_toolset(item)]
+    toolsets = [item for item in added.tools if is_toolset(item)]
     sources = [Source(PythonToolset(functions))] if functions else []
+    sources += [Source(toolset) for toolset in toolsets]
     for server_id, data in config.mcp_servers.items():
-        server = _read(StdioServer, data, f"{config.source}: mcp_servers.{server_id}")
-        sources.append(
-            Source(
-                McpToolset(server_id, server, telemetry),
-                namespace=server.namespace or server_id,
-                include=server.include,
-                exclude=server.exclude,
-                required=server.required,
-            )
-        )
+        where = f"{config.source}: mcp_servers.{server_id}"
+        options, own = _split(data, where)
+        server = _read(server_kind(own), own, where)
+        sources.append(_source(McpToolset(server_id, server, telemetry), server, options, ToolSource.MCP))
     for service_id, data in config.grpc_services.items():
-        service = _read(GrpcService, data, f"{config.source}: grpc_services.{service_id}")
-        sources.append(
-            Source(
-                GrpcToolset(service_id, service),
-                namespace=service.namespace or service_id,
-                include=service.include,
-                exclude=service.exclude,
-                required=service.required,
-            )
-        )
-    return [*sources, *added.sources]
+        where = f"{config.source}: grpc_services.{service_id}"
+        options, own = _split(data, where)
+        service = _read(GrpcService, own, where)
+        sources.append(_source(GrpcToolset(service_id, service), service, options, ToolSource.GRPC))
+    return sources
+
+
+def _tool_hosts(config: Config) -> list[tuple[HostToolset, Source]]:
+    """The apps of the configuration, and each as a source."""
+    found: list[tuple[HostToolset, Source]] = []
+    for host_id, data in config.tool_hosts.items():
+        where = f"{config.source}: tool_hosts.{host_id}"
+        options, own = _split(data, where)
+        host = _read(ToolHostConfig, own, where)
+        toolset = HostToolset(host_id, host)
+        found.append((toolset, _source(toolset, host, options, ToolSource.HOST)))
+    return found
+
+
+def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
+    return Source(
+        options.decorated(toolset),
+        namespace=section.namespace or toolset.set_id,
+        include=section.include,
+        exclude=section.exclude,
+        required=section.required,
+        priority=options.priority,
+        kind=kind,
+    )
+
+
+def _split(data: Mapping[str, object], where: str) -> tuple[SourceOptions, Mapping[str, object]]:
+    common, own = split_options(data)
+    return _read(SourceOptions, common, where), own
 
 
 def _read(section: type[S], data: Mapping[str, object], where: str) -> S:

@@ -110,7 +110,8 @@ class Runtime:
 
     ``config``: a ``Config``, the path of a configuration file, a mapping in the shape of one, or None for what
     ``turnwire serve`` would read. Where neither a file nor the mapping says where to store, runs are kept in memory.
-    ``tools`` are Python functions and resources, ``toolsets`` other sources, beside those of the configuration.
+    ``tools`` are Python functions, resources and sources under their tools' own names, ``toolsets`` sources with their
+    ids in front, beside those of the configuration (``turnwired.tools.decorators`` wraps either kind of source).
     ``providers`` stand in for those that the configuration calls so. All of them are closed with the runtime.
 
     Entering raises ConfigError. Leaving lets the runs in flight finish within ``server.grace_seconds`` and cancels the
@@ -157,7 +158,7 @@ class Runtime:
         *,
         agent: str = "",
         session_id: str | None = None,
-        policies: Policy | Mapping[str, object] = NO_POLICY,
+        policies: Policy | Mapping[str, object] | None = None,
         model: ModelSelection | str | None = None,
         tools: ToolSelection | None = None,
         client_tools: Sequence[Callable[..., object]] = (),
@@ -237,14 +238,17 @@ class Runtime:
         *,
         always_patterns: Sequence[str] = (),
         comment: str = "",
+        input: Mapping[str, object] | None = None,  # noqa: A002 - the contract's word
         caller: Caller | None = None,
     ) -> Run:
         """Answer a question: ``"ONCE"``, ``"ALWAYS"`` or ``"REJECT"``; returns when the decision is stored.
 
-        ``comment`` is told to the model on REJECT. The answer holds for the call of ``approval`` and no other. Raises
-        NotFound, and Conflict when somebody answered otherwise or the run has ended.
+        ``comment`` is told to the model on REJECT; ``input`` is what a tool asked for, as its ``input_schema_json``
+        says. The answer holds for the call of ``approval`` and no other. Raises NotFound, InvalidRequest for input that
+        does not match, and Conflict when somebody answered otherwise or the run has ended.
         """
-        given = Answer(ApprovalDecision(decision), tuple(always_patterns), comment, approval.call_digest)
+        filled = None if input is None else json.dumps(input)
+        given = Answer(ApprovalDecision(decision), tuple(always_patterns), comment, approval.call_digest, filled)
         steering = self._running().steering
         return await steering.resolve(caller or Caller(), approval.run_id, approval.approval_id, given)
 
@@ -280,13 +284,14 @@ class Runtime:
         self,
         agent: str = "",
         *,
-        policies: Policy | Mapping[str, object] = NO_POLICY,
+        policies: Policy | Mapping[str, object] | None = None,
         model: ModelSelection | str | None = None,
+        caller: Caller | None = None,
     ) -> EffectivePolicy:
         """The policy that a run would get, with the layer that supplied each value. Raises NotFound, InvalidRequest."""
         policy = _policy(policies)
         require_valid(policy, "policy")
-        return self._running().resolve_policy(agent, _model(model), policy)
+        return self._running().resolve_policy(caller or Caller(), agent, _model(model), policy)
 
     def _running(self) -> Engine:
         if self._engine is None:
@@ -426,9 +431,9 @@ def _messages(given: str | Message | Sequence[Message]) -> tuple[Message, ...]:
             return tuple(given)
 
 
-def _policy(given: Policy | Mapping[str, object]) -> Policy:
-    if isinstance(given, Policy):
-        return given
+def _policy(given: Policy | Mapping[str, object] | None) -> Policy:
+    if given is None or isinstance(given, Policy):
+        return given or NO_POLICY
     values, found = read_policy(given, "turn.policy")
     if found:
         raise InvalidRequest([FieldViolation(item.field, item.description) for item in found])

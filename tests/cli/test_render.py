@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from turnwired.cli.render import RunView, cost_text, usage_text
-from turnwired.cli.tables import collision_words, policy_table, tool_table
+from turnwired.cli.tables import policy_table, tool_table
 from turnwired.domain.event import (
     Event,
     IterationRetryScheduled,
@@ -211,7 +211,7 @@ def test_what_is_not_known_is_said_to_be_unknown() -> None:
 def test_a_tool_whose_name_is_taken_is_told_with_who_has_it() -> None:
     holder, loser = ToolRef("x", "x", ToolSource.LOCAL), ToolRef("x", "x", ToolSource.MCP, "crm")
     collision = ToolCollision("x", holder, (loser,), CollisionResolution.PRIORITY)
-    (words,) = collision_words(collision)
+    (words,) = collision.sentences()
     assert words.startswith("tool 'x' of mcp crm is left out: the name 'x' belongs to 'x' of local; rename one")
 
 

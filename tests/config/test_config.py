@@ -116,6 +116,8 @@ MISTAKES = [
     ("mcp_servers.x = 1", "mcp_servers.x: takes a table"),
     ("[server]\nmax_active_runs = 0", "server.max_active_runs: must be greater than or equal to 1"),
     ("[server]\ngrace_seconds = nan", "server.grace_seconds: must be less than or equal to 3600"),
+    ("[store]\npath = ':memory:'", 'store.path: :memory: is no path of a database; did you mean "memory"?'),
+    ("[store]\npath = 'Memory'", 'store.path: Memory is no path of a database; did you mean "memory"?'),
     ("[server]\nlisten = '7443'", 'server.listen: takes "host:port", "[v6 address]:port" or "unix:path"'),
     ("[agents.default]\nmodel = 'x'", 'agents.default.model: takes "provider/model", such as "openai/gpt-5.4-mini"'),
     ("[agents.default]\nmodel = 'x/y'", 'agents.default.model: there is no provider "x"; configured: local'),
@@ -311,6 +313,9 @@ def test_every_key_has_an_example() -> None:
         if isinstance(data, dict):
             for key, value in data.items():
                 walk(value, (*path, str(key)))
+        if isinstance(data, list):
+            for index, value in enumerate(data):
+                walk(value, (*path, str(index)))
 
     for example in EXAMPLES:
         walk(tomllib.loads(example), ())

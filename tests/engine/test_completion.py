@@ -209,7 +209,7 @@ async def test_a_custom_completion_that_cannot_be_is_refused_before_a_run_exists
         with pytest.raises(InvalidRequest) as caught:
             await w.start(policy=policy)
         with pytest.raises(InvalidRequest):
-            w.engine.resolve_policy("default", None, policy)
+            w.engine.resolve_policy(CALLER, "default", None, policy)
     assert [violation.field for violation in caught.value.violations] == [f"turn.policy.completion.{field}"]
 
 

@@ -24,6 +24,7 @@ from turnwire.v1 import (
     turn_service_pb2,
     turn_service_pb2_grpc,
 )
+from turnwired.callers import Callers
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.policy import Policy
 from turnwired.domain.run import Agent
@@ -32,6 +33,7 @@ from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
 from turnwired.providers.port import ModelProvider
 from turnwired.rpc.agent_service import AgentService
+from turnwired.rpc.auth import Gate
 from turnwired.rpc.server import RpcServer
 from turnwired.rpc.server_service import ServerService
 from turnwired.rpc.session_service import SessionService
@@ -127,6 +129,7 @@ class Served:
     turns: turn_service_pb2_grpc.TurnServiceAsyncStub
     sessions: session_service_pb2_grpc.SessionServiceAsyncStub
     agents: agent_service_pb2_grpc.AgentServiceAsyncStub
+    address: str = ""
 
     def follow(self, request: turn_service_pb2.RunTurnRequest) -> tuple[Seen, asyncio.Task[Seen]]:
         """Run a turn in a task; cancelling the task drops the RPC."""
@@ -212,14 +215,23 @@ async def served(
     store: Store | None = None,
     model: ModelProvider | None = None,
     hooks: Sequence[Hook] = (),
+    compose: Callable[[Sequence[Source]], Registry] = Registry,
+    callers: Callers | None = None,
+    agents: Sequence[Agent] = (),
 ) -> AsyncIterator[Served]:
-    """The service on a free loopback port with these tools. ``model`` stands in for the scripted one."""
+    """The service on a free loopback port with these tools. ``model`` stands in for the scripted one.
+
+    ``compose`` makes the registry of the sources.
+    """
+    known = callers or Callers()
     provider = ScriptedProvider(list(script))
-    registry = Registry([*([Source(PythonToolset(functions))] if functions else []), *sources])
+    registry = compose([*([Source(PythonToolset(functions))] if functions else []), *sources])
     kept = store or MemoryStore()
     wiring = Wiring(
-        config=EngineConfig("default", deployment_policy=policy or Policy()),
-        agents={"default": Agent("default", ("Be brief.",), MODEL)},
+        config=EngineConfig(
+            "default", deployment_policy=policy or Policy(), principals=known.roles, tenants=known.tenants
+        ),
+        agents={agent.agent_id: agent for agent in (Agent("default", ("Be brief.",), MODEL), *agents)},
         providers={"scripted": model or provider},
         default_model=MODEL,
         registry=registry,
@@ -236,19 +248,25 @@ async def served(
         async with Engine(wiring) as engine:
             info = ServerService(engine, "default", MODEL, 1 << 20, has_price, durable=False)
             server = RpcServer(
-                LOOPBACK, TurnService(engine), info, sessions=SessionService(engine), agents=AgentService(engine)
+                LOOPBACK,
+                TurnService(engine),
+                info,
+                sessions=SessionService(engine),
+                agents=AgentService(engine),
+                gate=Gate(known),
             )
             await server.start()
             try:
-                async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+                address = f"127.0.0.1:{server.port}"
+                async with grpc.aio.insecure_channel(address) as channel:
                     turns: turn_service_pb2_grpc.TurnServiceAsyncStub = turn_service_pb2_grpc.TurnServiceStub(channel)
                     sessions: session_service_pb2_grpc.SessionServiceAsyncStub = (
                         session_service_pb2_grpc.SessionServiceStub(channel)
                     )
-                    agents: agent_service_pb2_grpc.AgentServiceAsyncStub = agent_service_pb2_grpc.AgentServiceStub(
+                    stored: agent_service_pb2_grpc.AgentServiceAsyncStub = agent_service_pb2_grpc.AgentServiceStub(
                         channel
                     )
-                    yield Served(engine, provider, kept, channel, turns, sessions, agents)
+                    yield Served(engine, provider, kept, channel, turns, sessions, stored, address)
             finally:
                 await server.stop(0)
     finally:

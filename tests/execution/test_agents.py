@@ -114,7 +114,7 @@ async def test_what_a_run_would_refuse_is_refused_when_it_is_put() -> None:
         (labels, "INVALID_REQUEST"),
         (agent("no spaces"), "INVALID_REQUEST"),
         (agent("helper", "x" * ((1 << 20) + 1)), "INVALID_REQUEST"),
-        (agent("helper", run_as="root"), "OPTION_NOT_SUPPORTED"),
+        (agent("helper", run_as="root"), "INVALID_REQUEST"),
         (agent("default"), "INVALID_REQUEST"),
     ]
     async with served([]) as s:

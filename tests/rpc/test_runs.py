@@ -15,6 +15,7 @@ from rpc.server import SECONDS, Connected, connected, details, prompt
 
 from turnwire.v1 import event_pb2, outcome_pb2, run_pb2, turn_service_pb2
 from turnwired.domain.failure import Reason
+from turnwired.rpc.auth import Gate
 from turnwired.rpc.turn_service import TurnService
 from turnwired.testing.provider import Step, answer, calls, fails
 from turnwired.tools.port import ToolInvocation
@@ -278,6 +279,7 @@ class Gone:
 async def test_a_write_that_finds_the_caller_gone_is_a_cut_stream_and_no_fault_of_ours() -> None:
     async with connected([calls(("endless", "{}"))], {"endless": endless}) as c:
         gone: Any = Gone()
+        Gate().admit(gone)
         with pytest.raises(asyncio.CancelledError):
             await TurnService(c.world.engine).run_turn(prompt(), gone)
         first = turn_service_pb2.RunTurnResponse.FromString(gone.written[0]).events[0]

@@ -192,7 +192,7 @@ async def test_arguments_that_are_nested_too_deeply_or_are_very_many_are_refused
         assert "numbers: has an element that is not an integer of 64 bits" in failure.message
 
 
-@pytest.mark.requirement("GRPC-14")
+@pytest.mark.requirement("GRPC-14", "IDENT-19")
 async def test_a_call_says_who_calls_which_call_it_is_and_which_trace(tmp_path: Path) -> None:
     server = shop_server()
 
@@ -202,7 +202,7 @@ async def test_a_call_says_who_calls_which_call_it_is_and_which_trace(tmp_path: 
     server.add(f"{SERVICE}/GetProduct", get)
     token = tmp_path / "token"
     token.write_text("one\n")
-    caller = Caller(tenant="Zoë & Co\n", principal=" anna%40")
+    caller = Caller("Zoë & Co\n", " anna%40", frozenset(("night, shift", "accounts")))
     headers = {"traceparent": "00-1-2-01", "baggage": "secret"}
     invocation = call_of("get_product", {"name": "x"}, caller=caller, headers=headers)
     async with up(server), toolset_of(server.address, token_file=str(token)) as toolset:
@@ -212,6 +212,7 @@ async def test_a_call_says_who_calls_which_call_it_is_and_which_trace(tmp_path: 
     first, second = server.seen
     assert first["x-turnwire-tenant"] == "Zo%C3%AB%20&%20Co%0A"
     assert first["x-turnwire-principal"] == "%20anna%2540"
+    assert first["x-turnwire-roles"] == "accounts,night%2C%20shift"
     assert first["idempotency-key"] == "run_1/call_1"
     assert second["idempotency-key"] == "run_2/call_1"
     assert first["traceparent"] == "00-1-2-01"

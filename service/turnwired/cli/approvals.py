@@ -24,20 +24,30 @@ ApprovalArgument = Annotated[str, typer.Argument(help="Question to answer; `turn
 commands = typer.Typer(name="approvals", help="List and answer the questions of runs that wait.", no_args_is_help=True)
 
 
-async def listed(server: str, session: str | None, run: str | None, *, every: bool) -> list[Approval]:
+async def listed(
+    server: str, token: str | None, session: str | None, run: str | None, *, every: bool
+) -> list[Approval]:
     """The questions that a server lists; raises CallFailed."""
     from turnwired.rpc.client import Client
 
-    async with Client(server) as client:
+    async with Client(server, token) as client:
         return await client.list_approvals(session_id=session, run_id=run, every=every)
 
 
-async def answer(server: str, run: str, approval: str, decision: ApprovalDecision, comment: str) -> str:
+async def answer(
+    server: str,
+    token: str | None,
+    run: str,
+    approval: str,
+    decision: ApprovalDecision,
+    comment: str,
+    filled: str | None = None,
+) -> str:
     """Answer a question; the state of the run after it. Raises CallFailed."""
     from turnwired.rpc.client import Client
 
-    async with Client(server) as client:
-        return await client.resolve_approval(run, approval, decision, comment)
+    async with Client(server, token) as client:
+        return await client.resolve_approval(run, approval, decision, comment, input_json=filled)
 
 
 def approval_table(approvals: Sequence[Approval]) -> Table:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -50,6 +51,8 @@ console = Console(highlight=False, width=None if sys.stdout.isatty() else 1000)
 errors = Console(stderr=True, highlight=False)
 
 T = TypeVar("T")
+Target = tuple[str, str | None]
+"""A server's address, and the token to show it."""
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="Configuration file. Default: ./turnwire.toml, if there is one.")
@@ -57,6 +60,10 @@ ConfigOption = Annotated[
 ServerOption = Annotated[
     str | None,
     typer.Option("--server", "-s", help="Address of a running server. Default: a private one, for this command only."),
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option("--token-env", help="Variable with the token of a caller, for a server that asks who calls."),
 ]
 AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Agent. Default: the deployment's default agent.")]
 
@@ -163,6 +170,7 @@ def run(
     prompt: Annotated[str, typer.Argument(help="What to say to the agent; - reads standard input.")],
     config: ConfigOption = None,
     server: ServerOption = None,
+    token_env: TokenOption = None,
     agent: AgentOption = "",
     session: Annotated[str | None, typer.Option(help="Session to continue or to begin.")] = None,
     reasoning: Annotated[bool, typer.Option(help="Show the model's reasoning.")] = False,
@@ -177,7 +185,7 @@ def run(
     wanted = _output_format(schema)
     _quiet()
     try:
-        answered = run_loop(_run(text, config, server, agent, session, wanted, reasoning=reasoning))
+        answered = run_loop(_run(text, config, _target(server, token_env), agent, session, wanted, reasoning=reasoning))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except DatabaseInUse as error:
@@ -204,7 +212,7 @@ def _output_format(schema: Path | None) -> OutputFormat | None:
 async def _run(
     text: str,
     config: Path | None,
-    server: str | None,
+    target: Target | None,
     agent: str,
     session: str | None,
     wanted: OutputFormat | None,
@@ -227,7 +235,7 @@ async def _run(
         output_format=wanted,
     )
     view = RunView(console, show_reasoning=reasoning)
-    async with _address(config, server, stores=True) as address, Client(address) as client:
+    async with _server(config, target, stores=True) as (address, token), Client(address, token) as client:
         asker = Asker(console, client) if at_a_terminal() else None
         try:
             async for event in client.run_turn(spec):
@@ -266,21 +274,23 @@ async def _cancel(client: Client, run_id: str) -> None:
 
 
 @app.command()
-def tools(config: ConfigOption = None, server: ServerOption = None, agent: AgentOption = "") -> None:
+def tools(
+    config: ConfigOption = None, server: ServerOption = None, token_env: TokenOption = None, agent: AgentOption = ""
+) -> None:
     """List the tools that an agent sees, and what is left out and why."""
     _quiet()
     try:
-        run_loop(_tools(config, server, agent))
+        run_loop(_tools(config, _target(server, token_env), agent))
     except TurnwireError as error:
         raise fail(error) from None
 
 
-async def _tools(config: Path | None, server: str | None, agent: str) -> None:
+async def _tools(config: Path | None, target: Target | None, agent: str) -> None:
     from turnwired.cli.render import seen
-    from turnwired.cli.tables import collision_words, tool_table
+    from turnwired.cli.tables import tool_table
     from turnwired.rpc.client import Client
 
-    async with _address(config, server, stores=False) as address, Client(address) as client:
+    async with _server(config, target, stores=False) as (address, token), Client(address, token) as client:
         listing = await client.list_tools(agent)
     if listing.tools:
         console.print(tool_table(listing.tools))
@@ -289,7 +299,7 @@ async def _tools(config: Path | None, server: str | None, agent: str) -> None:
             "no tools; add functions under tools.python, MCP servers under mcp_servers, services under grpc_services"
         )
     left_out = [failure.message for failure in listing.failures]
-    left_out += [words for collision in listing.collisions for words in collision_words(collision)]
+    left_out += [words for collision in listing.collisions for words in collision.sentences()]
     for words in left_out:
         errors.print(f"not available: {seen(words)}", soft_wrap=True, markup=False)
 
@@ -300,6 +310,7 @@ app.add_typer(commands)
 @commands.command("list")
 def list_approvals(
     server: AnswerOption = DEFAULT_SERVER,
+    token_env: TokenOption = None,
     session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="Only those of this run.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Answered ones too.")] = False,
@@ -307,7 +318,7 @@ def list_approvals(
     """List the questions that nobody has answered, oldest first."""
     _quiet()
     try:
-        show(console, run_loop(listed(server, session, run_id, every=every)))
+        show(console, run_loop(listed(server, _token(token_env), session, run_id, every=every)))
     except TurnwireError as error:
         raise fail(error) from None
 
@@ -317,12 +328,17 @@ def approve(
     run_id: RunArgument,
     approval: ApprovalArgument,
     server: AnswerOption = DEFAULT_SERVER,
+    token_env: TokenOption = None,
     always: Annotated[bool, typer.Option("--always", help="And from now on, in the session of the run.")] = False,
+    filled: Annotated[
+        str | None, typer.Option("--input", help="What the tool asks for, where it asks: a JSON object.")
+    ] = None,
 ) -> None:
-    """Let a call run."""
+    """Let a call run, or give a tool what it asks for."""
     from turnwired.domain.approval import ApprovalDecision
 
-    _answer(server, run_id, approval, ApprovalDecision.ALWAYS if always else ApprovalDecision.ONCE, "")
+    decision = ApprovalDecision.ALWAYS if always else ApprovalDecision.ONCE
+    _answer(server, token_env, run_id, approval, decision, filled=filled)
 
 
 @commands.command("reject")
@@ -330,18 +346,28 @@ def reject(
     run_id: RunArgument,
     approval: ApprovalArgument,
     server: AnswerOption = DEFAULT_SERVER,
+    token_env: TokenOption = None,
     comment: Annotated[str, typer.Option("--comment", help="What the model is told.")] = "",
 ) -> None:
     """Deny a call. The model is told and may adjust."""
     from turnwired.domain.approval import ApprovalDecision
 
-    _answer(server, run_id, approval, ApprovalDecision.REJECT, comment)
+    _answer(server, token_env, run_id, approval, ApprovalDecision.REJECT, comment=comment)
 
 
-def _answer(server: str, run_id: str, approval: str, decision: ApprovalDecision, comment: str) -> None:
+def _answer(
+    server: str,
+    token_env: str | None,
+    run_id: str,
+    approval: str,
+    decision: ApprovalDecision,
+    *,
+    comment: str = "",
+    filled: str | None = None,
+) -> None:
     _quiet()
     try:
-        state = run_loop(answer(server, run_id, approval, decision, comment))
+        state = run_loop(answer(server, _token(token_env), run_id, approval, decision, comment, filled))
     except TurnwireError as error:
         raise fail(error) from None
     console.print(f"{decision.value.lower()}: run {run_id} is {state.lower()}", soft_wrap=True)
@@ -351,23 +377,25 @@ def _answer(server: str, run_id: str, approval: str, decision: ApprovalDecision,
 def policy(
     config: ConfigOption = None,
     server: ServerOption = None,
+    token_env: TokenOption = None,
     agent: AgentOption = "",
     session: Annotated[str | None, typer.Option(help="With what this session has been allowed always.")] = None,
 ) -> None:
     """Show every policy value in force, with the layer that supplied it."""
     _quiet()
     try:
-        run_loop(_policy(config, server, agent, session))
+        run_loop(_policy(config, _target(server, token_env), agent, session))
     except TurnwireError as error:
         raise fail(error) from None
 
 
-async def _policy(config: Path | None, server: str | None, agent: str, session: str | None) -> None:
+async def _policy(config: Path | None, target: Target | None, agent: str, session: str | None) -> None:
     from turnwired.cli.tables import policy_table
     from turnwired.domain.policy import Policy
     from turnwired.rpc.client import Client
 
-    async with _address(config, server, stores=session is not None) as address, Client(address) as client:
+    stores = session is not None
+    async with _server(config, target, stores=stores) as (address, token), Client(address, token) as client:
         effective = await client.resolve_policy(agent, Policy(), session)
     console.print(policy_table(effective))
 
@@ -405,14 +433,26 @@ def _quiet() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
+def _token(name: str | None) -> str | None:
+    if name is not None and not os.environ.get(name, "").strip():
+        raise fail(f"--token-env: the environment variable {name} is not set")
+    return None if name is None else os.environ[name].strip()
+
+
+def _target(server: str | None, token_env: str | None) -> Target | None:
+    if server is None and token_env is not None:
+        raise fail("--token-env counts with --server only: the private server knows who started it")
+    return None if server is None else (server, _token(token_env))
+
+
 @asynccontextmanager
-async def _address(config_path: Path | None, server: str | None, *, stores: bool) -> AsyncIterator[str]:
+async def _server(config_path: Path | None, target: Target | None, *, stores: bool) -> AsyncIterator[Target]:
     """The given server, or a private one in this process: same code, same wire, a free loopback port.
 
-    ``stores``: the command makes runs to keep; else the private one needs no database.
+    ``stores``: the command makes runs to keep; else the private one needs no database. Who started it is its operator.
     """
-    if server is not None:
-        yield server
+    if target is not None:
+        yield target
         return
     from turnwired.app import configured, running
     from turnwired.config.model import MEMORY
@@ -421,8 +461,9 @@ async def _address(config_path: Path | None, server: str | None, *, stores: bool
     changes: dict[str, Any] = {"server": config.server.model_copy(update={"listen": "127.0.0.1:0"})}
     if not stores:
         changes["store"] = config.store.model_copy(update={"path": MEMORY})
-    async with running(config.model_copy(update=changes)) as service:
-        yield service.address
+    own = secrets.token_urlsafe(32)
+    async with running(config.model_copy(update=changes), own_token=own) as service:
+        yield service.address, own
         await service.drain()
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from turnwired.cli.render import seen
 from turnwired.domain.policy import EffectivePolicy, PolicyLayer, PolicyProvenance
-from turnwired.domain.tool import Tool, ToolCollision, ToolRef
+from turnwired.domain.tool import Tool
 from turnwired.policy.leaves import LEAVES, Leaf, LeafValue, value_at
 from turnwired.policy.text import as_text
 
@@ -22,24 +22,9 @@ def tool_table(tools: Sequence[Tool]) -> Table:
         table.add_column(column)
     for tool in tools:
         first = tool.description.strip().splitlines()[0] if tool.description.strip() else ""
-        cells = (tool.ref.routed_name, _source(tool.ref), seen(first))
+        cells = (tool.ref.routed_name, tool.ref.origin, seen(first))
         table.add_row(*map(Text, cells))  # as Text: a server's own words are no markup of ours
     return table
-
-
-def collision_words(collision: ToolCollision) -> Iterator[str]:
-    """One sentence for each tool that is left out because another has its name."""
-    for loser in collision.losers:
-        holder = collision.winner
-        why = "is claimed by others" if holder is None else f"belongs to {holder.native_name!r} of {_source(holder)}"
-        yield (
-            f"tool {loser.native_name!r} of {_source(loser)} is left out: the name {collision.routed_name!r} {why}; "
-            "rename one, or give one source a namespace"
-        )
-
-
-def _source(ref: ToolRef) -> str:
-    return f"{ref.source.value.lower()} {ref.server_id or ''}".strip()
 
 
 def policy_table(effective: EffectivePolicy) -> Table:

@@ -46,7 +46,7 @@ def etag_of(value: Agent) -> str:
 
 
 def agent_to_pb(value: Agent, out: agent_service_pb2.Agent) -> None:
-    """All fields. ``run_as`` has no place in the domain: there are no identities yet, and it is refused."""
+    """All fields."""
     _fields_to_pb(value, out)
     out.etag = etag_of(value)
 
@@ -61,6 +61,7 @@ def _fields_to_pb(value: Agent, out: agent_service_pb2.Agent) -> None:
     tool_selection_to_pb(value.tools, out.tools)
     out.labels.update(value.labels)
     out.agents.extend(value.agents)
+    out.run_as = value.run_as
     out.revision = value.revision
     if value.create_time_ns:
         time_to_pb(value.create_time_ns, out.create_time)
@@ -78,6 +79,7 @@ def agent_from_pb(message: agent_service_pb2.Agent) -> Agent:
         tools=tool_selection_from_pb(message.tools),
         description=message.description,
         agents=tuple(message.agents),
+        run_as=message.run_as,
         revision=message.revision,
         labels=dict(message.labels),
         create_time_ns=time_from_pb(message.create_time) if message.HasField("create_time") else 0,

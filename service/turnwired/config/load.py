@@ -17,7 +17,8 @@ from typing import cast
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from turnwired.config.model import LOCATED, NO_SECRETS, SECRET_KEYS, Config, key_paths
+from turnwired.config.model import NO_SECRETS, SECRET_KEYS, Config, key_paths
+from turnwired.config.words import LOCATED
 from turnwired.domain.errors import ConfigError
 
 PROGRAM = "program"
@@ -233,7 +234,7 @@ def _line(errors: Sequence[ErrorDetails], name: str, variables: Mapping[_Path, s
 def _sentence(error: ErrorDetails, path: _Path) -> str:
     match error["type"]:
         case "extra_forbidden" if path[-1].lower().replace("-", "_") in SECRET_KEYS:
-            return NO_SECRETS.replace("api_key_", "token_") if path[0] == "hooks" else NO_SECRETS
+            return NO_SECRETS.replace("api_key_", "token_") if path[0] in ("hooks", "callers") else NO_SECRETS
         case "extra_forbidden":
             return f"unknown key{_suggestion(path)}"
         case "missing":

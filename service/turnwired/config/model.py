@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from types import NoneType
 from typing import Annotated, Literal, cast, get_args
 
 from pydantic import (
@@ -21,19 +22,16 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from turnwired.config.address import ListenAddress, parse_listen
 from turnwired.config.hooks import HooksConfig
-from turnwired.config.words import Id, Variable
+from turnwired.config.identity import AccessConfig, AnonymousConfig, CallerConfig, check_callers
+from turnwired.config.words import Id, Variable, located
 from turnwired.domain.model import GenerationOptions, Thinking, ThinkingMode
 from turnwired.domain.policy import Policy
 from turnwired.policy.leaves import policy_of
 from turnwired.policy.options import option_violations
 from turnwired.policy.validate import PolicyViolation, ceiling_violations, read_policy, violations
-
-LOCATED = "located"
-"""Type of errors whose context holds the rest of the path and the description, for rules that span fields."""
 
 MEMORY = "memory"
 """The value of ``store.path`` that keeps everything in memory."""
@@ -47,11 +45,6 @@ NO_SECRETS = (
 )
 
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-
-
-def located(path: str, description: str) -> PydanticCustomError:
-    """An error at a path below the value that is being validated."""
-    return PydanticCustomError(LOCATED, "{path}: {description}", {"path": path, "description": description})
 
 
 def _policy_reader(check: Callable[[Policy], list[PolicyViolation]]) -> Callable[[object], Policy]:
@@ -83,7 +76,8 @@ class ServerConfig(_Section):
     """The gRPC server.
 
     ``grace_seconds``: how long runs in flight may go on after SIGTERM before they are cancelled. ``heartbeat_seconds``:
-    after so much silence an empty frame is sent on a stream.
+    after so much silence an empty frame is sent on a stream. ``tool_host_addresses``: patterns of addresses beyond this
+    machine at which tool hosts may register.
     """
 
     insecure_listen: bool = False
@@ -93,6 +87,8 @@ class ServerConfig(_Section):
     max_run_depth: int = Field(default=4, ge=0, le=100)
     heartbeat_seconds: float = Field(default=15.0, ge=1, le=600)
     reflection: bool = True
+    allow_tool_host_registration: bool = False
+    tool_host_addresses: tuple[Annotated[str, Field(min_length=1)], ...] = ()
 
     @field_validator("listen")
     @classmethod
@@ -100,10 +96,16 @@ class ServerConfig(_Section):
         address = parse_listen(value)
         if not address.is_local and not info.data.get("insecure_listen", False):
             raise ValueError(
-                f"{value} can be reached from other machines, and this version has neither TLS nor authentication;"
-                " listen on 127.0.0.1, or set server.insecure_listen = true behind a proxy that has both"
+                f"{value} can be reached from other machines, and this version has no TLS; listen on 127.0.0.1, or set"
+                " server.insecure_listen = true behind a proxy that has it"
             )
         return value
+
+    @model_validator(mode="after")
+    def _check_tool_hosts(self) -> ServerConfig:
+        if self.tool_host_addresses and not self.allow_tool_host_registration:
+            raise located("tool_host_addresses", "counts with allow_tool_host_registration = true only")
+        return self
 
     @property
     def address(self) -> ListenAddress:
@@ -115,6 +117,14 @@ class StoreConfig(_Section):
     """Where runs and sessions are kept: the path of an SQLite database, or ``memory``."""
 
     path: str = Field(default="turnwire.db", min_length=1)
+
+    @field_validator("path")
+    @classmethod
+    def _check_path(cls, value: str) -> str:
+        # A database of that name would be kept for durable, and runs that wait left to a start that finds none of them.
+        if value != MEMORY and value.strip(": ").lower() == MEMORY:
+            raise ValueError(f'{value} is no path of a database; did you mean "{MEMORY}"?')
+        return value
 
 
 class TelemetryConfig(_Section):
@@ -249,7 +259,7 @@ def _one_block(value: object) -> object:
 class AgentConfig(_Section):
     """One agent. ``model`` is ``provider/model``; None is the first model of the first provider that names one.
 
-    ``agents`` are those that it may call as tools.
+    ``agents`` are those that it may call as tools. ``run_as``: the principal as whom it calls tools; None: the caller.
     """
 
     instructions: Annotated[tuple[str, ...], BeforeValidator(_one_block)] = ()
@@ -259,6 +269,7 @@ class AgentConfig(_Section):
     options: OptionsConfig = Field(default_factory=OptionsConfig)
     description: str = ""
     agents: tuple[str, ...] = ()
+    run_as: str | None = None
 
     @field_validator("model")
     @classmethod
@@ -282,8 +293,12 @@ class PollingConfig(_Section):
 
 
 class ToolsConfig(_Section):
-    """Python tools: those named here, and those that installed packages offer under ``turnwired.tools``."""
+    """Python tools: those named here, and those that installed packages offer under ``turnwired.tools``.
 
+    ``collisions``: who has a name that several sources claim.
+    """
+
+    collisions: Literal["priority", "namespace", "reject"] = "priority"
     python: tuple[Annotated[str, AfterValidator(_check_attribute)], ...] = ()
     entry_points: bool = True
     polling: PollingConfig = Field(default_factory=PollingConfig)
@@ -299,7 +314,7 @@ class CompletionConfig(_Section):
 
 
 class Config(_Section):
-    """The whole configuration. Of ``profiles``, ``mcp_servers`` and ``grpc_services`` the adapters own the shape."""
+    """The whole configuration. Of ``profiles`` and the sources of tools the adapters own the shape."""
 
     server: ServerConfig = Field(default_factory=ServerConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
@@ -312,6 +327,10 @@ class Config(_Section):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     grpc_services: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
+    tool_hosts: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
+    callers: Annotated[tuple[CallerConfig, ...], Field(max_length=1000)] = ()
+    anonymous: AnonymousConfig | None = None
+    access: Annotated[tuple[AccessConfig, ...], Field(max_length=1000)] = ()
     policy: PolicySection = Field(default_factory=Policy)
     ceiling: CeilingSection = Field(default_factory=Policy)
     source: str = Field(default="built-in", exclude=True)
@@ -324,6 +343,15 @@ class Config(_Section):
                 if other not in self.agents:
                     known = ", ".join(self.agents)
                     raise located(f"agents.{agent_id}.agents", f'there is no agent "{other}"; configured: {known}')
+        return self
+
+    @model_validator(mode="after")
+    def _check_callers(self) -> Config:
+        check_callers(self.callers, self.anonymous)
+        known = {caller.principal for caller in self.callers}
+        for agent_id, agent in self.agents.items():
+            if agent.run_as is not None and agent.run_as not in known:
+                raise located(f"agents.{agent_id}.run_as", f'no entry of callers has the principal "{agent.run_as}"')
         return self
 
     @model_validator(mode="after")
@@ -357,9 +385,12 @@ def key_paths(section: type[BaseModel] = Config, prefix: tuple[str, ...] = ()) -
             continue
         path = (*prefix, name)
         arguments = get_args(member.annotation)
-        if isinstance(member.annotation, type) and issubclass(member.annotation, BaseModel):
-            yield from key_paths(member.annotation, path)
-        elif arguments and isinstance(arguments[-1], type) and issubclass(arguments[-1], BaseModel):
-            yield from key_paths(arguments[-1], (*path, "*"))
-        else:
+        below = [
+            each for each in (member.annotation, *arguments) if isinstance(each, type) and issubclass(each, BaseModel)
+        ]
+        if not below:
             yield path
+        elif not arguments or NoneType in arguments:
+            yield from key_paths(below[0], path)
+        else:  # a table of them by name, or a list
+            yield from key_paths(below[0], (*path, "*"))

@@ -27,6 +27,7 @@ def agents_of(config: Config) -> dict[str, Agent]:
             tools=ToolSelection(agent.tools.include, agent.tools.exclude),
             description=agent.description,
             agents=agent.agents,
+            run_as=agent.run_as or "",
         )
         for agent_id, agent in config.agents.items()
     }

@@ -3,6 +3,8 @@
 TurnwireError
 ├── RequestError            the caller's request cannot be taken
 │   ├── InvalidRequest      one or more fields break a rule            -> INVALID_ARGUMENT
+│   ├── Unauthenticated     nobody knows who calls                     -> UNAUTHENTICATED
+│   ├── PermissionDenied    the caller may not do this                 -> PERMISSION_DENIED
 │   ├── NotFound            no such agent, session, run, approval      -> NOT_FOUND
 │   ├── Conflict            the state does not allow it                -> FAILED_PRECONDITION / ALREADY_EXISTS / ABORTED
 │   ├── OutOfRange          the events asked for are not stored        -> OUT_OF_RANGE
@@ -56,6 +58,20 @@ class InvalidRequest(RequestError):
     ) -> None:
         super().__init__(reason, "; ".join(f"{v.field}: {v.description}" for v in violations))
         self.violations = violations
+
+
+class Unauthenticated(RequestError):
+    """The call shows no credential, or none that counts."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.UNAUTHENTICATED, message)
+
+
+class PermissionDenied(RequestError):
+    """The caller is known and may not do this."""
+
+    def __init__(self, message: str, metadata: Mapping[str, str] | None = None) -> None:
+        super().__init__(Reason.PERMISSION_DENIED, message, metadata)
 
 
 class NotFound(RequestError):

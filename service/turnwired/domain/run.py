@@ -16,7 +16,14 @@ from turnwired.domain.tool import ToolSelection
 from turnwired.domain.usage import Cost, Usage
 
 DEFAULT_TENANT = "default"
-"""The tenant of every caller until callers are authenticated; keys carry it from the first schema on."""
+"""The tenant of callers that no configuration gives another; keys carry it from the first schema on."""
+ANONYMOUS = "anonymous"
+"""The principal of callers that show no credential."""
+OPERATOR_ROLE = "operator"
+"""The role of those who run the deployment: they change what others use, and alone may have operator tools."""
+
+TOOL_HOST_ROLE = "tool_host"
+"""The role of apps that may register as hosts of tools."""
 
 
 class RunState(StrEnum):
@@ -37,10 +44,13 @@ class OnDisconnect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf: ``tenant`` scopes sessions and runs, ``principal`` scopes idempotency keys."""
+    """On whose behalf: ``tenant`` scopes sessions, runs and agents, ``principal`` idempotency keys, and ``roles`` say
+    which tools it may see and call.
+    """
 
     tenant: str = DEFAULT_TENANT
-    principal: str = "anonymous"
+    principal: str = ANONYMOUS
+    roles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,8 @@ class Agent:
     """A named configuration. ``instructions`` are system blocks, kept apart for prompt caching.
 
     ``revision`` counts changes from 1. Times are Unix nanoseconds, 0 for an agent of the configuration. ``agents`` are
-    ids of those that it may call as tools.
+    ids of those that it may call as tools. ``run_as``: the principal whose identity its tool calls carry; empty: the
+    caller's.
     """
 
     agent_id: str
@@ -121,6 +132,7 @@ class Agent:
     tools: ToolSelection = field(default_factory=ToolSelection)
     description: str = ""
     agents: tuple[str, ...] = ()
+    run_as: str = ""
     revision: int = 1
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     create_time_ns: int = 0

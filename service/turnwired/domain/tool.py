@@ -29,6 +29,11 @@ class ToolRef:
     source: ToolSource
     server_id: str | None = None
 
+    @property
+    def origin(self) -> str:
+        """Its source for people, such as ``mcp github``."""
+        return f"{self.source.value.lower()} {self.server_id or ''}".strip()
+
 
 @dataclass(frozen=True, slots=True)
 class ToolAnnotations:
@@ -73,12 +78,32 @@ class CollisionResolution(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCollision:
-    """Tools that claim one routed name. ``winner`` has it, or None when nobody has; ``losers`` are left out."""
+    """Tools that claim one routed name. ``winner`` has it, or None when nobody has; ``losers`` are left out, or renamed
+    where the resolution is NAMESPACED.
+    """
 
     routed_name: str
     winner: ToolRef | None
     losers: tuple[ToolRef, ...]
     resolution: CollisionResolution
+
+    @property
+    def claimants(self) -> tuple[ToolRef, ...]:
+        """All of them."""
+        return self.losers if self.winner is None else (self.winner, *self.losers)
+
+    def sentences(self) -> tuple[str, ...]:
+        """What has become of each loser, one sentence for each, without a full stop."""
+        name, holder = self.routed_name, self.winner
+        if self.resolution is CollisionResolution.NAMESPACED:
+            return tuple(f"{_named(it)} is called {it.routed_name!r}: others claim {name!r} too" for it in self.losers)
+        why = "is claimed by others" if holder is None else f"belongs to {holder.native_name!r} of {holder.origin}"
+        advice = "rename one, or give one source a namespace"
+        return tuple(f"{_named(it)} is left out: the name {name!r} {why}; {advice}" for it in self.losers)
+
+
+def _named(ref: ToolRef) -> str:
+    return f"tool {ref.native_name!r} of {ref.origin}"
 
 
 class ToolChoiceMode(StrEnum):

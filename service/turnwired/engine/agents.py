@@ -14,7 +14,7 @@ import anyio
 from turnwired.codec.agent import decode_agent, encode_agent, etag_of
 from turnwired.domain.errors import Conflict, FieldViolation, InvalidRequest, NotFound
 from turnwired.domain.failure import Reason
-from turnwired.domain.run import DEFAULT_TENANT, Agent
+from turnwired.domain.run import Agent
 from turnwired.engine.log import now_ns
 from turnwired.store.port import Store, StoredAgent
 
@@ -34,12 +34,12 @@ class AgentBook:
         for stored in await self._store.newest_agents():
             self._stored[stored.tenant, stored.agent_id] = decode_agent(stored.body)
 
-    def known(self, agent_id: str, tenant: str = DEFAULT_TENANT) -> Agent | None:
+    def known(self, agent_id: str, tenant: str) -> Agent | None:
         """The newest revision. What the configuration defines goes before what is stored."""
         wanted = agent_id or self._default
         return self._configured.get(wanted) or self._stored.get((tenant, wanted))
 
-    def find(self, agent_id: str, tenant: str = DEFAULT_TENANT) -> Agent:
+    def find(self, agent_id: str, tenant: str) -> Agent:
         """The newest revision of an agent; the default one for no id. Raises NotFound."""
         agent = self.known(agent_id, tenant)
         if agent is None:
@@ -52,7 +52,7 @@ class AgentBook:
             )
         return agent
 
-    async def revision(self, agent_id: str, revision: int, tenant: str = DEFAULT_TENANT) -> Agent:
+    async def revision(self, agent_id: str, revision: int, tenant: str) -> Agent:
         """One revision of an agent. Raises NotFound."""
         newest = self.find(agent_id, tenant)
         if newest.revision == revision:
@@ -63,7 +63,7 @@ class AgentBook:
             raise NotFound(Reason.AGENT_NOT_FOUND, words, {"agent_id": newest.agent_id})
         return decode_agent(stored.body)
 
-    def listed(self, tenant: str = DEFAULT_TENANT) -> Sequence[Agent]:
+    def listed(self, tenant: str) -> Sequence[Agent]:
         """All agents, by id."""
         found = {agent_id: agent for (owner, agent_id), agent in self._stored.items() if owner == tenant}
         return [agent for _, agent in sorted({**found, **self._configured}.items())]
@@ -74,14 +74,14 @@ class AgentBook:
             problem = "is an agent of the configuration: change it there, or put one with another id"
             raise InvalidRequest([FieldViolation("agent.agent_id", problem)])
 
-    def require_etag(self, agent_id: str, etag: str, tenant: str = DEFAULT_TENANT) -> None:
+    def require_etag(self, agent_id: str, etag: str, tenant: str) -> None:
         """Raises Conflict ETAG_MISMATCH unless this is the etag of the agent as it stands."""
         current = self.known(agent_id, tenant)
         now = "" if current is None else etag_of(current)
         if etag != now:
             raise _changed(agent_id, now)
 
-    async def put(self, agent: Agent, tenant: str = DEFAULT_TENANT, *, store: bool = True) -> Agent:
+    async def put(self, agent: Agent, tenant: str, *, store: bool = True) -> Agent:
         """Make the agent the newest revision, durably; one that changes nothing stays as it is. While ``changing``.
 
         With ``store`` off: what it would be. Raises Conflict ETAG_MISMATCH when somebody else changed it meanwhile.

@@ -34,6 +34,7 @@ class EngineConfig:
     ``max_run_depth``: how many runs may stand above a run that is made on behalf of another. ``leave_waiting``: the end
     of the process leaves runs that wait for their callers to the next one; off where the store does not outlive the
     process. ``polling_tools``: routed names of tools that may be called again and again with the same arguments.
+    ``principals`` are those that agents may run as, with their roles, and ``tenants`` theirs.
     """
 
     default_agent: str
@@ -45,6 +46,8 @@ class EngineConfig:
     deployment_ref: str = ""
     ceiling: Layer | None = None
     polling_tools: frozenset[str] = frozenset()
+    principals: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    tenants: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

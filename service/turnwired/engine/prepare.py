@@ -28,7 +28,6 @@ from turnwired.domain.event import RunStarted
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
-from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import (
     NO_POLICY,
     ApprovalPolicy,
@@ -40,13 +39,14 @@ from turnwired.domain.policy import (
     Policy,
     PolicyLayer,
 )
-from turnwired.domain.run import Agent, Caller, Run, TurnSpec
+from turnwired.domain.run import OPERATOR_ROLE, Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.agent_tools import AgentToolset, ChildRuns
 from turnwired.engine.agents import AgentBook
 from turnwired.engine.budgets import BUDGETS_ESTIMATED, BudgetBook, Line, Purse, Spender
 from turnwired.engine.completion import require_completion
 from turnwired.engine.fitting import fit
+from turnwired.engine.left_out import notices_of
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.pricing import Pricing, require_measurable
@@ -65,8 +65,6 @@ logger = logging.getLogger(__name__)
 COUNT_SECONDS = 10.0
 """How long a provider's token counter may take."""
 MOST_PLAIN_POLICIES = 1000
-MOST_NOTICES = 20
-"""Tools and sources left out that a run names in its log; ListTools names all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +83,8 @@ class Resolved:
     request: ModelRequest
     """What the model calls of the run have in common."""
     check_output: OutputCheck | None
+    acting: Caller
+    """As whom its tools are called."""
 
 
 class Preparer:
@@ -96,15 +96,39 @@ class Preparer:
         self.agents = AgentBook(wiring.agents, wiring.store, wiring.config.default_agent)
         self.budgets = BudgetBook(wiring.store)
         self._encoded = EncodedMessages()
-        self._plain_policies: dict[tuple[str, int, ModelLimits], EffectivePolicy] = {}
+        self._plain_policies: dict[tuple[int, ModelLimits], tuple[Agent, EffectivePolicy]] = {}
         self._plain_bounds: dict[int, tuple[EffectivePolicy, Bounds]] = {}
 
-    def agent(self, agent_id: str) -> Agent:
+    def agent(self, agent_id: str, caller: Caller) -> Agent:
         """The agent, or the default one. Raises NotFound."""
-        return self.agents.find(agent_id)
+        return self.agents.find(agent_id, caller.tenant)
 
-    def check(self, agent: Agent) -> None:
-        """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
+    def acting(self, agent: Agent, caller: Caller) -> Caller:
+        """As whom a run of the agent calls tools: its caller, or the principal that the agent runs as, in the caller's
+        tenant. Raises InvalidRequest when the configuration does not know that one any more.
+        """
+        if not agent.run_as:
+            return caller
+        roles = self._wiring.config.principals.get(agent.run_as)
+        if roles is None:
+            problem = f"no caller of the configuration has the principal {agent.run_as[:64]!r}"
+            raise InvalidRequest([FieldViolation("agent.run_as", problem)])
+        return Caller(caller.tenant, agent.run_as, roles)
+
+    def seen_as(self, agent: Agent, caller: Caller) -> Caller:
+        """As whom the tools of an agent are listed: as a run of it would call them, but that operator tools are shown
+        to operators only. Raises InvalidRequest as ``acting``.
+        """
+        acting = self.acting(agent, caller)
+        return acting if OPERATOR_ROLE in caller.roles else replace(acting, roles=acting.roles - {OPERATOR_ROLE})
+
+    def check(self, agent: Agent, caller: Caller) -> None:
+        """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule, or
+        an identity that is not there, or not the tenant's.
+        """
+        self.acting(agent, caller)
+        if agent.run_as and self._wiring.config.tenants.get(agent.run_as) != caller.tenant:
+            raise InvalidRequest([FieldViolation("agent.run_as", "is a principal of another tenant")])
         model, provider = self.model(agent, agent.model, "agent.model")
         self._merged(agent, provider.limits(model.model), Policy())
 
@@ -114,13 +138,16 @@ class Preparer:
             return self._merged(agent, limits, run, session)
         # Merging some fifty leaves costs as much as a short turn; most runs override none of them. The limits stand for
         # the model: there are as many as rows in the profiles, while callers name models as they like.
-        key = (agent.agent_id, agent.revision, limits)
-        policy = self._plain_policies.get(key)
-        if policy is None:
+        key = (id(agent), limits)  # tenants may have agents of one id; the newest revision is the same object
+        kept = self._plain_policies.get(key)
+        if kept is not None and kept[0] is agent:
+            policy = kept[1]
+        else:
             if len(self._plain_policies) >= MOST_PLAIN_POLICIES:  # old revisions of agents that change
                 self._plain_policies.clear()
                 self._plain_bounds.clear()
-            policy = self._plain_policies[key] = self._merged(agent, limits, run)
+            policy = self._merged(agent, limits, run)
+            self._plain_policies[key] = agent, policy
             self._plain_bounds[id(policy)] = policy, bounds_of(policy)
         return policy
 
@@ -172,15 +199,16 @@ class Preparer:
 
     def resolve(self, spec: TurnSpec) -> Resolved:
         """Check a turn against the deployment. Raises RequestError."""
-        agent = self.agent(spec.agent_id)
+        agent = self.agent(spec.agent_id, spec.caller)
         model, provider = self.model(agent, spec.model, "turn.model")
         self.check_client_tools(spec.tools, "turn.tools")
         tools = selection(agent, spec.tools)
         policy = self.policy(agent, provider.limits(model.model), spec.policy)
         check = output_check(spec, self._wiring.compile_output)
+        acting = self.acting(agent, spec.caller)
         request = base_request(spec, agent, model, self._bounds(policy), tools.choice)
         require_supported(provider, request, spec, agent)
-        return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check)
+        return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check, acting)
 
     def resolve_again(self, spec: TurnSpec, agent: Agent, started: RunStarted) -> Resolved:
         """A turn whose run goes on after a restart: under the policy and with the model that it began with, and with no
@@ -190,8 +218,9 @@ class Preparer:
         tools = replace(selection(agent, spec.tools), narrow=started.tool_names)
         policy = started.effective_policy
         check = output_check(spec, self._wiring.compile_output)
+        acting = self.acting(agent, spec.caller)
         request = base_request(spec, agent, model, bounds_of(policy), tools.choice)
-        return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check)
+        return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check, acting)
 
     def check_client_tools(self, asked: ToolSelection, path: str) -> None:
         """Raises InvalidRequest for tools of the caller that no run could have."""
@@ -213,13 +242,13 @@ class Preparer:
 
     async def view(self, agent: Agent, tools: ToolSelection, caller: Caller, depth: int = 0) -> ToolView:
         """The tools that a run of the agent with this selection sees. ``depth``: how many runs stand above it."""
-        return await self._wiring.registry.view(tools, caller, self._own_sources(agent, depth))
+        return await self._wiring.registry.view(tools, caller, self._own_sources(agent, caller, depth))
 
-    def _own_sources(self, agent: Agent, depth: int) -> list[Toolset]:
+    def _own_sources(self, agent: Agent, caller: Caller, depth: int) -> list[Toolset]:
         """What one run has beside the tools of the deployment: the agents that it may call, unless it is too deep."""
         if not agent.agents or depth >= self._wiring.config.max_run_depth:
             return []
-        found = [(agent_id, self.agents.known(agent_id)) for agent_id in dict.fromkeys(agent.agents)]
+        found = [(agent_id, self.agents.known(agent_id, caller.tenant)) for agent_id in dict.fromkeys(agent.agents)]
         known = [other for _, other in found if other is not None]
         return [AgentToolset(known, [agent_id for agent_id, other in found if other is None], self._children)]
 
@@ -269,7 +298,7 @@ class Preparer:
             input_message_ids=tuple(message.message_id for message in input_),
             trace_context=telemetry.trace_context,
             include_trace=spec.include_trace,
-            notices=(*_notices(view), *((BUDGETS_ESTIMATED,) if estimated else ())),
+            notices=(*notices_of(view), *((BUDGETS_ESTIMATED,) if estimated else ())),
             price=price,
             check_output=resolved.check_output,
             polling_tools=self._wiring.config.polling_tools,
@@ -288,6 +317,7 @@ class Preparer:
             failure=failure,
             purse=purse,
             sessions=sessions,
+            acting=resolved.acting,
         )
         return prepared, setup
 
@@ -371,7 +401,7 @@ class Preparer:
         choice = resolved.tools.choice
         try:
             if choice.mode is not ToolChoiceMode.NONE:
-                view = await self.view(resolved.agent, resolved.tools, resolved.spec.caller, depth)
+                view = await self.view(resolved.agent, resolved.tools, resolved.acting, depth)
             tools = view.tools if view is not None else ()
             if choice.routed_name is not None and all(tool.ref.routed_name != choice.routed_name for tool in tools):
                 raise _no_tool(f"The run is to call the tool {choice.routed_name[:64]!r} first, and does not have it.")
@@ -472,12 +502,3 @@ def _no_tool(what: str) -> ToolError:
 
 def _failure(reason: Reason, message: str) -> Failure:
     return Failure(FailurePhase.PREPARATION, reason, message)
-
-
-def _notices(view: ToolView | None) -> tuple[Notice, ...]:
-    """What the run does without, so that nobody wonders why the model did not call it."""
-    if view is None:
-        return ()
-    return tuple(
-        Notice(failure.reason, failure.message, {"origin": failure.origin}) for failure in view.failures[:MOST_NOTICES]
-    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from turnwired.context.prompt import Prompt
 from turnwired.domain.failure import Failure
-from turnwired.domain.run import Run, TurnSpec
+from turnwired.domain.run import Caller, Run, TurnSpec
 from turnwired.engine.budgets import Purse
 from turnwired.policy.bounds import Bounds
 from turnwired.providers.port import ModelProvider, ModelRequest
@@ -22,7 +22,8 @@ class Prepared:
     """What a run needs beside its machine. ``provider`` is None when preparation failed with ``failure``.
 
     ``request`` is what its model calls have in common. ``purse``: the budgets that bind the run; None: there are none.
-    ``sessions``: its own, and those of the runs above it, whose totals it counts in.
+    ``sessions``: its own, and those of the runs above it, whose totals it counts in. ``acting``: as whom it calls
+    tools.
     """
 
     spec: TurnSpec
@@ -36,6 +37,7 @@ class Prepared:
     failure: Failure | None = None
     purse: Purse | None = None
     sessions: tuple[str, ...] = ()
+    acting: Caller = field(default_factory=Caller)
 
     @property
     def longest_result(self) -> int:

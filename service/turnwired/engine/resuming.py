@@ -13,7 +13,7 @@ from turnwired.codec.run import decode_turn
 from turnwired.domain.errors import CodecError, RequestError, StoreError
 from turnwired.domain.event import IterationFinished, IterationRetryScheduled, RunStarted
 from turnwired.domain.model import TraceContext
-from turnwired.domain.run import Caller, Run, RunState
+from turnwired.domain.run import Run, RunState
 from turnwired.engine.execution import Execution
 from turnwired.engine.live import Live
 from turnwired.engine.log import RunLog
@@ -38,7 +38,7 @@ def left_waiting(store: Store, stored: StoredRun, depth: int) -> Live | None:
         last_sequence=stored.last_sequence,
     )
     try:
-        return Live(run_of(stored), log, Caller(stored.tenant), asyncio.Event(), depth, taken_up=True)
+        return Live(run_of(stored), log, stored.caller, asyncio.Event(), depth, taken_up=True)
     except CodecError as error:
         logger.error("run %s stays unfinished: it cannot be read (%s)", stored.run_id, error)  # noqa: TRY400 - the error says it all
         return None
@@ -62,8 +62,8 @@ async def waiting_again(
         started = next((item for item in events if isinstance(item.event, RunStarted)), None)
         if started is None or not isinstance(started.event, RunStarted):
             return None
-        spec = decode_turn(stored.spec, Caller(stored.tenant))
-        agent = await preparer.agents.revision(stored.agent_id, started.event.agent_revision)
+        spec = decode_turn(stored.spec, stored.caller)
+        agent = await preparer.agents.revision(stored.agent_id, started.event.agent_revision, stored.tenant)
         resolved = preparer.resolve_again(spec, agent, started.event)
     except (CodecError, RequestError, StoreError) as error:
         logger.warning("run %s cannot go on waiting: %s", stored.run_id, error)

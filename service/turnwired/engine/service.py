@@ -370,7 +370,7 @@ class Engine:
             retryable=True,
         )
         for live in list(self._live.values()):
-            if live in staying and (live.log.waiting is not None or (live.taken_up and live.execution is None)):
+            if live in staying and (live.log.can_be_left or (live.taken_up and live.execution is None)):
                 continue
             self._end(live, CancelRequested(failure))
         with anyio.move_on_after(10.0):  # a run that cannot be stored in this time is settled at the next start
@@ -515,33 +515,33 @@ class Engine:
 
         Raises NotFound, InvalidRequest, and Conflict where no run could begin with them.
         """
-        agent = self._preparer.agent(agent_id)
+        agent = self._preparer.agent(agent_id, caller)
         self._preparer.check_client_tools(asked, "selection")
         try:
-            return await self._preparer.view(agent, selection(agent, asked), caller)
+            return await self._preparer.view(agent, selection(agent, asked), self._preparer.seen_as(agent, caller))
         except ToolError as error:
             raise Conflict(error.failure.reason, error.failure.message) from error
 
-    def check_agent(self, agent: Agent) -> None:
-        """Raises InvalidRequest for an agent whose runs would be refused: no such provider, a policy against a rule."""
-        self._preparer.check(agent)
+    def check_agent(self, caller: Caller, agent: Agent) -> None:
+        """Raises InvalidRequest for an agent whose runs would be refused: see ``Preparer.check``."""
+        self._preparer.check(agent, caller)
 
     async def session_layer(self, caller: Caller, session_id: str) -> Layer | None:
         """What a session adds to the policy of its runs: its standing answers. Raises NotFound or StoreError."""
         await self.require_session(caller, session_id)
         return await self._preparer.session_layer(caller, session_id)
 
-    def permissions(self, agent_id: str, session: Layer | None) -> Permissions:
+    def permissions(self, caller: Caller, agent_id: str, session: Layer | None) -> Permissions:
         """What the rules say for runs of an agent in a session. Raises NotFound or InvalidRequest."""
-        return self._preparer.permissions(self._preparer.agent(agent_id), session)
+        return self._preparer.permissions(self._preparer.agent(agent_id, caller), session)
 
     def resolve_policy(
-        self, agent_id: str, model: ModelSelection | None, policy: Policy, session: Layer | None = None
+        self, caller: Caller, agent_id: str, model: ModelSelection | None, policy: Policy, of: Layer | None = None
     ) -> EffectivePolicy:
-        """The policy that a run would get. Raises NotFound or InvalidRequest."""
-        agent = self._preparer.agent(agent_id)
+        """The policy that a run would get; ``of``: the session's layer. Raises NotFound or InvalidRequest."""
+        agent = self._preparer.agent(agent_id, caller)
         selected, provider = self._preparer.model(agent, model, "model")
-        return self._preparer.policy(agent, provider.limits(selected.model), policy, session)
+        return self._preparer.policy(agent, provider.limits(selected.model), policy, of)
 
     async def count_tokens(self, spec: TurnSpec) -> tuple[TokenCount, ModelLimits, ModelSelection]:
         """Input tokens of the first model call of a turn, what the model takes, and the model. Raises RequestError."""
@@ -566,7 +566,7 @@ class Engine:
         return stored
 
     def _input_ids(self, stored: StoredRun) -> tuple[str, ...]:
-        spec = decode_turn(stored.spec, Caller(tenant=stored.tenant))
+        spec = decode_turn(stored.spec, stored.caller)
         return tuple(message.message_id for message in spec.input)
 
     async def _heartbeat(self) -> None:

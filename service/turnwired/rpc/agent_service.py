@@ -13,10 +13,10 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.run import Agent
 from turnwired.engine.service import Engine
 from turnwired.rpc import request as read
+from turnwired.rpc.auth import calling
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
 from turnwired.rpc.paging import page
-from turnwired.rpc.turn_service import ANYBODY
 
 MAX_INSTRUCTIONS = 64
 MAX_AGENTS = 64
@@ -47,10 +47,10 @@ class AgentService:
         agents.require_changeable(asked.agent_id)
         async with agents.changing:
             if asked.etag:
-                agents.require_etag(asked.agent_id, asked.etag)
+                agents.require_etag(asked.agent_id, asked.etag, calling().tenant)
             agent = _checked(self._merged(request))
-            self._engine.check_agent(agent)
-            stored = await agents.put(agent, store=not request.validate_only)
+            self._engine.check_agent(calling(), agent)
+            stored = await agents.put(agent, calling().tenant, store=not request.validate_only)
         response = agent_service_pb2.PutAgentResponse()
         agent_to_pb(stored, response.agent)
         return response
@@ -69,7 +69,7 @@ class AgentService:
             problems.append(FieldViolation("update_mask", "names a field that an agent does not have"))
         if problems:
             raise InvalidRequest(problems)
-        current = self._engine.agents.known(request.agent.agent_id)
+        current = self._engine.agents.known(request.agent.agent_id, calling().tenant)
         if current is None:
             raise NotFound(
                 Reason.AGENT_NOT_FOUND,
@@ -87,9 +87,9 @@ class AgentService:
         """The newest revision, or the one asked for."""
         read.require_id("agent_id", request.agent_id)
         agents = self._engine.agents
-        agent = agents.find(request.agent_id)
+        agent = agents.find(request.agent_id, calling().tenant)
         if request.HasField("revision"):
-            agent = await agents.revision(request.agent_id, request.revision)
+            agent = await agents.revision(request.agent_id, request.revision, calling().tenant)
         response = agent_service_pb2.GetAgentResponse()
         agent_to_pb(agent, response.agent)
         return response
@@ -99,7 +99,7 @@ class AgentService:
     ) -> agent_service_pb2.ListAgentsResponse:
         """Agents by id. The page token is the last id of the page before."""
         size = read.page_size(request.page_size, 50, 500)
-        agents = self._engine.agents.listed(ANYBODY.tenant)
+        agents = self._engine.agents.listed(calling().tenant)
         rest = [agent for agent in agents if agent.agent_id > request.page_token]
 
         async def first(most: int) -> tuple[Sequence[Agent], str]:
@@ -112,8 +112,6 @@ class AgentService:
 def _checked(message: agent_service_pb2.Agent) -> Agent:
     """The agent with every broken rule named by its path. Raises InvalidRequest."""
     problems = read.Problems()
-    if message.run_as:
-        problems.refuse("agent.run_as")
     read.refuse_client_tools(message.tools, "agent.tools", problems)
     text = len(message.description) + sum(map(len, message.instructions))
     if len(message.instructions) > MAX_INSTRUCTIONS or text > MAX_TEXT:

@@ -55,10 +55,14 @@ class ToolListing:
 
 
 class Client:
-    """A connection to a server. Use as an async context manager; entering it raises CallFailed when nobody answers."""
+    """A connection to a server. Use as an async context manager; entering it raises CallFailed when nobody answers.
 
-    def __init__(self, address: str) -> None:
+    ``token``: who calls, for servers that ask.
+    """
+
+    def __init__(self, address: str, token: str | None = None) -> None:
         self._address = address
+        self._metadata = None if token is None else (("authorization", f"Bearer {token}"),)
         self._channel = grpc.aio.insecure_channel(
             address, options=[("grpc.max_receive_message_length", 64 << 20), ("grpc.enable_http_proxy", 0)]
         )
@@ -95,7 +99,7 @@ class Client:
         request = turn_service_pb2.RunTurnRequest()
         turn_to_pb(spec, request.turn)
         try:
-            async with aclosing(afollow(self._turns, request)) as updates:
+            async with aclosing(afollow(self._turns, request, metadata=self._metadata)) as updates:
                 async for update in updates:
                     if update.rewind_to is not None:
                         yield Rewound(update.rewind_to)
@@ -114,7 +118,7 @@ class Client:
         """Ask a run to stop. Raises CallFailed."""
         request = turn_service_pb2.CancelRunRequest(run_id=run_id, comment="interrupted at the command line")
         try:
-            await self._turns.CancelRun(request, timeout=CALL_SECONDS)
+            await self._turns.CancelRun(request, timeout=CALL_SECONDS, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from error
 
@@ -128,7 +132,7 @@ class Client:
             request.states.extend(APPROVAL_STATE.to_wire[state] for state in ApprovalState)
         try:
             while True:
-                page = await self._turns.ListApprovals(request, timeout=CALL_SECONDS)
+                page = await self._turns.ListApprovals(request, timeout=CALL_SECONDS, metadata=self._metadata)
                 found += [approval_from_pb(item) for item in page.approvals]
                 request.page_token = page.next_page_token
                 if not page.next_page_token:
@@ -143,6 +147,7 @@ class Client:
         decision: ApprovalDecision,
         comment: str = "",
         call_digest: str | None = None,
+        input_json: str | None = None,
     ) -> str:
         """Answer a question; the state of the run after it. Raises CallFailed."""
         request = turn_service_pb2.ResolveApprovalRequest(
@@ -151,9 +156,10 @@ class Client:
             decision=APPROVAL_DECISION.to_wire[decision],
             comment=comment,
             call_digest=call_digest,
+            input_json=input_json,
         )
         try:
-            response = await self._turns.ResolveApproval(request, timeout=CALL_SECONDS)
+            response = await self._turns.ResolveApproval(request, timeout=CALL_SECONDS, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from error
         return RUN_STATE.from_wire(response.run.state, "state").value
@@ -167,7 +173,7 @@ class Client:
         try:
             while True:
                 request = turn_service_pb2.ListToolsRequest(agent_id=agent_id, page_token=token)
-                page = await self._turns.ListTools(request, timeout=CALL_SECONDS)
+                page = await self._turns.ListTools(request, timeout=CALL_SECONDS, metadata=self._metadata)
                 tools += [tool_from_pb(tool) for tool in page.tools]
                 failures += [failure_from_pb(failure) for failure in page.source_failures]
                 collisions += [tool_collision_from_pb(collision) for collision in page.collisions]
@@ -182,7 +188,7 @@ class Client:
         request = turn_service_pb2.ResolvePolicyRequest(agent_id=agent_id, session_id=session_id)
         policy_to_pb(policy, request.policy)
         try:
-            response = await self._turns.ResolvePolicy(request, timeout=CALL_SECONDS)
+            response = await self._turns.ResolvePolicy(request, timeout=CALL_SECONDS, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from error
         return effective_policy_from_pb(response.effective_policy)

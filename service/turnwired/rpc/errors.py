@@ -20,8 +20,10 @@ from turnwired.domain.errors import (
     InvalidRequest,
     NotFound,
     OutOfRange,
+    PermissionDenied,
     StoreError,
     TurnwireError,
+    Unauthenticated,
     Unavailable,
 )
 from turnwired.domain.failure import Reason
@@ -37,6 +39,7 @@ WORD_BYTES = 200
 
 _CONFLICT_CODES: Mapping[Reason, int] = {
     Reason.REQUEST_ID_REUSED: code_pb2.ALREADY_EXISTS,
+    Reason.TOOL_HOST_TAKEN: code_pb2.ALREADY_EXISTS,
     Reason.ETAG_MISMATCH: code_pb2.ABORTED,
 }
 _RESOURCES: Mapping[Reason, tuple[str, str]] = {
@@ -44,6 +47,7 @@ _RESOURCES: Mapping[Reason, tuple[str, str]] = {
     Reason.SESSION_NOT_FOUND: ("turnwire.v1.Session", "session_id"),
     Reason.RUN_NOT_FOUND: ("turnwire.v1.Run", "run_id"),
     Reason.APPROVAL_NOT_FOUND: ("turnwire.v1.Approval", "approval_id"),
+    Reason.TOOL_HOST_NOT_FOUND: ("turnwire.v1.ToolHost", "host_id"),
 }
 
 
@@ -57,6 +61,10 @@ def status_of(error: TurnwireError) -> status_pb2.Status:
                 option = {"option": error.violations[0].field}
                 return _status(code_pb2.UNIMPLEMENTED, error.reason, error.message, option, details)
             code = code_pb2.INVALID_ARGUMENT
+        case Unauthenticated():
+            code = code_pb2.UNAUTHENTICATED
+        case PermissionDenied():
+            code = code_pb2.PERMISSION_DENIED
         case NotFound():
             code = code_pb2.NOT_FOUND
             kind, key = _RESOURCES.get(error.reason, ("", ""))

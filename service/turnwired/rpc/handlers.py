@@ -1,4 +1,4 @@
-"""One table of behaviours per service becomes gRPC handlers. Errors are mapped here, once, for every RPC.
+"""One table of behaviours per service becomes gRPC handlers. Callers are let in and errors mapped here, for every RPC.
 
 A method of the contract that has no behaviour answers UNIMPLEMENTED. Streaming behaviours write bytes that are
 already encoded, so their handlers have no serializer.
@@ -19,6 +19,7 @@ from google.rpc import status_pb2
 from turnwired.codec.parse import parse
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest, RequestError, TurnwireError
 from turnwired.domain.faults import where_raised
+from turnwired.rpc.auth import Gate
 from turnwired.rpc.errors import Context, abort, internal_status, status_of, unimplemented_status
 from turnwired.stray import ANY_FAULT, require_stray
 
@@ -38,8 +39,10 @@ class Behaviours:
     streaming: Mapping[str, Streaming]
 
 
-def service_handler(service: pb_descriptor.ServiceDescriptor, behaviours: Behaviours) -> grpc.GenericRpcHandler:
-    """The handler of a service. Every method of the descriptor answers something."""
+def service_handler(
+    service: pb_descriptor.ServiceDescriptor, behaviours: Behaviours, gate: Gate
+) -> grpc.GenericRpcHandler:
+    """The handler of a service. Every method of the descriptor answers something, to those whom the gate lets in."""
     known = set(service.methods_by_name)
     unknown = (set(behaviours.unary) | set(behaviours.streaming)) - known
     if unknown:
@@ -50,10 +53,10 @@ def service_handler(service: pb_descriptor.ServiceDescriptor, behaviours: Behavi
         name = f"{service.full_name}/{method.name}"
         # Parsed by the behaviour's wrapper: what gRPC's own deserializer raises becomes UNKNOWN, without details.
         if method.server_streaming:
-            streaming = _streaming(name, kind, behaviours.streaming.get(method.name))
+            streaming = _streaming(name, kind, behaviours.streaming.get(method.name), gate)
             handlers[method.name] = grpc.unary_stream_rpc_method_handler(streaming, None, None)
         else:
-            unary = _unary(name, kind, behaviours.unary.get(method.name))
+            unary = _unary(name, kind, behaviours.unary.get(method.name), gate)
             handlers[method.name] = grpc.unary_unary_rpc_method_handler(unary, None, _serialize)
     return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
@@ -76,12 +79,15 @@ def _told(name: str, error: TurnwireError) -> status_pb2.Status:
     return status_of(error)
 
 
-def _unary(name: str, kind: type[message.Message], behaviour: Unary | None) -> Unary:
+def _unary(name: str, kind: type[message.Message], behaviour: Unary | None, gate: Gate) -> Unary:
     async def call(request: bytes, context: Context) -> message.Message:
-        if behaviour is None:
-            await abort(context, unimplemented_status(name))
         try:
-            return await behaviour(_parsed(kind, request), context)
+            gate.admit(context)
+            if behaviour is not None:
+                asked = _parsed(kind, request)
+                gate.check(name, asked)
+                return await behaviour(asked, context)
+            status = unimplemented_status(name)
         except TurnwireError as error:
             status = _told(name, error)
         except ANY_FAULT as error:  # task boundary: the caller learns of it, the log how
@@ -93,13 +99,16 @@ def _unary(name: str, kind: type[message.Message], behaviour: Unary | None) -> U
     return call
 
 
-def _streaming(name: str, kind: type[message.Message], behaviour: Streaming | None) -> Streaming:
+def _streaming(name: str, kind: type[message.Message], behaviour: Streaming | None, gate: Gate) -> Streaming:
     async def call(request: bytes, context: Context) -> None:
-        if behaviour is None:
-            await abort(context, unimplemented_status(name))
         try:
-            await behaviour(_parsed(kind, request), context)
-            return
+            gate.admit(context)
+            if behaviour is not None:
+                asked = _parsed(kind, request)
+                gate.check(name, asked)
+                await behaviour(asked, context)
+                return
+            status = unimplemented_status(name)
         except TurnwireError as error:
             status = _told(name, error)
         except ANY_FAULT as error:  # task boundary: the caller learns of it, the log how

@@ -16,13 +16,16 @@ from turnwire.v1 import (
     mcp_server_service_pb2,
     server_service_pb2,
     session_service_pb2,
+    tool_host_registry_service_pb2,
     turn_service_pb2,
 )
 from turnwired.domain.errors import ConfigError
 from turnwired.rpc.agent_service import AgentService
+from turnwired.rpc.auth import Gate
 from turnwired.rpc.handlers import Behaviours, service_handler
 from turnwired.rpc.server_service import ServerService
 from turnwired.rpc.session_service import SessionService
+from turnwired.rpc.tool_host_service import ToolHostRegistryService
 from turnwired.rpc.turn_service import TurnService
 
 NOTHING = Behaviours(unary={}, streaming={})
@@ -57,6 +60,8 @@ class RpcServer:
         *,
         sessions: SessionService | None = None,
         agents: AgentService | None = None,
+        tool_hosts: ToolHostRegistryService | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._listen = listen
         self._server = grpc.aio.server(
@@ -85,10 +90,13 @@ class RpcServer:
             agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"]: (
                 NOTHING if agents is None else agents.behaviours()
             ),
+            tool_host_registry_service_pb2.DESCRIPTOR.services_by_name["ToolHostRegistryService"]: (
+                NOTHING if tool_hosts is None else tool_hosts.behaviours()
+            ),
             mcp_server_service_pb2.DESCRIPTOR.services_by_name["McpServerService"]: NOTHING,
         }
         self._server.add_generic_rpc_handlers(
-            tuple(service_handler(descriptor, behaviours) for descriptor, behaviours in services.items())
+            tuple(service_handler(descriptor, known, gate or Gate()) for descriptor, known in services.items())
         )
         self._names = ["", *(descriptor.full_name for descriptor in services)]
         self._health = health.aio.HealthServicer()

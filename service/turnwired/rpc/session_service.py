@@ -7,10 +7,10 @@ from turnwired.codec.agent import session_to_pb
 from turnwired.codec.message import message_to_pb
 from turnwired.engine.service import Engine
 from turnwired.rpc import request as read
+from turnwired.rpc.auth import calling
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
 from turnwired.rpc.paging import page
-from turnwired.rpc.turn_service import ANYBODY
 from turnwired.store.port import SessionFilter
 
 
@@ -38,7 +38,7 @@ class SessionService:
         """One session."""
         read.require_id("session_id", request.session_id)
         response = session_service_pb2.GetSessionResponse()
-        session_to_pb(await self._sessions.get(ANYBODY, request.session_id), response.session)
+        session_to_pb(await self._sessions.get(calling(), request.session_id), response.session)
         return response
 
     async def list_sessions(
@@ -46,7 +46,7 @@ class SessionService:
     ) -> session_service_pb2.ListSessionsResponse:
         """Sessions, newest change first."""
         agent_id = request.agent_id if request.HasField("agent_id") else None
-        query = SessionFilter(ANYBODY.tenant, agent_id, dict(request.labels))
+        query = SessionFilter(calling().tenant, agent_id, dict(request.labels))
         size = read.page_size(request.page_size, 50, 500)
         sessions, token = await self._sessions.list(query, size, request.page_token)
         response = session_service_pb2.ListSessionsResponse(next_page_token=token)
@@ -62,7 +62,7 @@ class SessionService:
         size = read.page_size(request.page_size, 50, 500)
         session_id, start = request.session_id, request.page_token
         found, token = await page(
-            lambda most: self._sessions.messages(ANYBODY, session_id, most, start),
+            lambda most: self._sessions.messages(calling(), session_id, most, start),
             size,
             message_to_pb,
             message_pb2.Message,
@@ -74,5 +74,5 @@ class SessionService:
     ) -> session_service_pb2.DeleteSessionResponse:
         """Delete a session."""
         read.require_id("session_id", request.session_id)
-        await self._sessions.delete(ANYBODY, request.session_id, force=request.force)
+        await self._sessions.delete(calling(), request.session_id, force=request.force)
         return session_service_pb2.DeleteSessionResponse()

@@ -20,11 +20,12 @@ from turnwired.codec.values import failure_to_pb, tool_collision_to_pb, tool_to_
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.permission import TOOL
-from turnwired.domain.run import Caller, Cursor, OnDisconnect
+from turnwired.domain.run import Cursor, OnDisconnect
 from turnwired.engine.live import STREAM_CUT, ends_with_stream
 from turnwired.engine.service import Engine
 from turnwired.policy.merge import Layer
 from turnwired.rpc import request as read
+from turnwired.rpc.auth import calling
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
 from turnwired.rpc.interceptor import call_headers, deadline_is_over
@@ -32,16 +33,13 @@ from turnwired.rpc.paging import page
 from turnwired.rpc.waiting import WaitingRpcs, without_payloads
 from turnwired.store.port import RunFilter
 
-ANYBODY = Caller()
-"""Callers are not authenticated yet: all of them are the one default tenant's one principal."""
-
 
 class TurnService:
     """Behaviours of the RPCs that this release builds."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._waiting = WaitingRpcs(engine.steering, ANYBODY)
+        self._waiting = WaitingRpcs(engine.steering)
 
     def behaviours(self) -> Behaviours:
         """By method name; every other method of the service answers UNIMPLEMENTED."""
@@ -69,7 +67,7 @@ class TurnService:
         after = read.cursor(request.after)
         level = read.stream_detail(request.stream_detail)
         closes = read.closes_on_wait(request.on_wait)
-        spec = read.turn_spec(request.turn, ANYBODY, asked)
+        spec = read.turn_spec(request.turn, calling(), asked)
         if ends_with_stream(spec):
             spec = replace(spec, caller_timeout=cast("float | None", limit))  # None without one, whatever the stubs say
         accepted = await self._engine.start_turn(spec, call_headers())
@@ -85,7 +83,7 @@ class TurnService:
         self, run_id: str, after: Cursor, level: Visibility, context: Context, *, until_waiting: bool
     ) -> None:
         try:
-            await self._engine.follow(ANYBODY, run_id, after, level, context.write, until_waiting=until_waiting)
+            await self._engine.follow(calling(), run_id, after, level, context.write, until_waiting=until_waiting)
         except grpc.aio.InternalError as error:
             # A write that finds the call ended says so before gRPC cancels us: it is the same thing.
             raise asyncio.CancelledError from error
@@ -100,7 +98,7 @@ class TurnService:
         self, request: turn_service_pb2.StartTurnRequest, context: Context
     ) -> turn_service_pb2.StartTurnResponse:
         """Start the run and return its ids at once."""
-        spec = read.turn_spec(request.turn, ANYBODY, OnDisconnect.CONTINUE)
+        spec = read.turn_spec(request.turn, calling(), OnDisconnect.CONTINUE)
         accepted = await self._engine.start_turn(spec, call_headers())
         return turn_service_pb2.StartTurnResponse(
             session_id=accepted.session_id,
@@ -120,7 +118,7 @@ class TurnService:
         self, request: turn_service_pb2.GetRunRequest, context: Context
     ) -> turn_service_pb2.GetRunResponse:
         """A run with its final message and value."""
-        run = await self._engine.get_run(ANYBODY, request.run_id)
+        run = await self._engine.get_run(calling(), request.run_id)
         response = turn_service_pb2.GetRunResponse()
         run_to_pb(run, response.run)
         if run.message is not None:
@@ -128,7 +126,7 @@ class TurnService:
         if run.structured_output_json is not None:
             response.structured_output_json = run.structured_output_json
         if request.include_trace:
-            trace_to_pb(await self._engine.get_trace(ANYBODY, request.run_id), response.trace)
+            trace_to_pb(await self._engine.get_trace(calling(), request.run_id), response.trace)
         return response
 
     async def list_runs(
@@ -142,7 +140,7 @@ class TurnService:
         except CodecError as error:
             raise InvalidRequest([FieldViolation(error.path, error.problem)]) from error
         query = RunFilter(
-            tenant=ANYBODY.tenant,
+            tenant=calling().tenant,
             session_id=request.session_id if request.HasField("session_id") else None,
             agent_id=request.agent_id if request.HasField("agent_id") else None,
             states=states,
@@ -164,7 +162,7 @@ class TurnService:
         """Ask a run to stop."""
         comment = f" Comment: {request.comment[:500]}" if request.comment else ""
         failure = Failure(FailurePhase.MODEL, Reason.CANCELLED, f"CancelRun was called.{comment}")
-        run = await self._engine.cancel_run(ANYBODY, request.run_id, failure)
+        run = await self._engine.cancel_run(calling(), request.run_id, failure)
         response = turn_service_pb2.CancelRunResponse()
         run_to_pb(run, response.run)
         return response
@@ -176,7 +174,7 @@ class TurnService:
         session = await self._session_layer(request)
         model = read.model(request.model, "model") if request.HasField("model") else None
         layer = read.policy(request.policy if request.HasField("policy") else policy_pb2.Policy(), "policy")
-        effective = self._engine.resolve_policy(request.agent_id, model, layer, session)
+        effective = self._engine.resolve_policy(calling(), request.agent_id, model, layer, session)
         response = turn_service_pb2.ResolvePolicyResponse()
         effective_policy_to_pb(effective, response.effective_policy)
         return response
@@ -186,13 +184,13 @@ class TurnService:
     ) -> Layer | None:
         if not request.HasField("session_id"):
             return None
-        return await self._engine.session_layer(ANYBODY, request.session_id)
+        return await self._engine.session_layer(calling(), request.session_id)
 
     async def count_tokens(
         self, request: turn_service_pb2.CountTokensRequest, context: Context
     ) -> turn_service_pb2.CountTokensResponse:
         """Input tokens of the first model call of a turn."""
-        count, limits, model = await self._engine.count_tokens(read.turn_spec(request.turn, ANYBODY, None))
+        count, limits, model = await self._engine.count_tokens(read.turn_spec(request.turn, calling(), None))
         response = turn_service_pb2.CountTokensResponse(
             input_tokens=count.tokens, exact=count.exact, method=count.method
         )
@@ -211,8 +209,8 @@ class TurnService:
         session = await self._session_layer(request)
         selection = read.tool_selection(request.selection, "selection")
         size = read.page_size(request.page_size, 100, 1000)
-        permissions = self._engine.permissions(request.agent_id, session)
-        view = await self._engine.list_tools(ANYBODY, request.agent_id, selection)
+        permissions = self._engine.permissions(calling(), request.agent_id, session)
+        view = await self._engine.list_tools(calling(), request.agent_id, selection)
         tools = sorted(view.tools, key=lambda tool: tool.ref.routed_name)
         rest = [tool for tool in tools if tool.ref.routed_name > request.page_token]
         response = turn_service_pb2.ListToolsResponse()

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from turnwire.v1 import approval_pb2, turn_service_pb2
 from turnwired.codec.approval import approval_to_pb
 from turnwired.codec.run import run_to_pb
-from turnwired.domain.run import Caller, Run
+from turnwired.domain.run import Run
 from turnwired.engine.steering import Receipt
 from turnwired.rpc import waiting_request as read
+from turnwired.rpc.auth import calling
 from turnwired.rpc.errors import Context
 from turnwired.rpc.paging import page
 from turnwired.rpc.request import page_size
@@ -26,18 +27,17 @@ _RECEIPTS = {
 
 
 class WaitingRpcs:
-    """Behaviours for one engine's runs, on behalf of one caller."""
+    """Behaviours for one engine's runs."""
 
-    def __init__(self, steering: Steering, caller: Caller) -> None:
+    def __init__(self, steering: Steering) -> None:
         self._steering = steering
-        self._caller = caller
 
     async def list_approvals(
         self, request: turn_service_pb2.ListApprovalsRequest, context: Context
     ) -> turn_service_pb2.ListApprovalsResponse:
         """Questions, oldest first."""
         del context
-        query = read.approval_filter(request, self._caller.tenant)
+        query = read.approval_filter(request, calling().tenant)
         size = page_size(request.page_size, 50, 500)
         found, token = await page(
             lambda most: self._steering.list_approvals(query, most, request.page_token),
@@ -53,7 +53,7 @@ class WaitingRpcs:
         """Answer a question."""
         del context
         answer = read.answer(request)
-        run = await self._steering.resolve(self._caller, request.run_id, request.approval_id, answer)
+        run = await self._steering.resolve(calling(), request.run_id, request.approval_id, answer)
         response = turn_service_pb2.ResolveApprovalResponse()
         run_to_pb(run, response.run)
         return response
@@ -63,7 +63,7 @@ class WaitingRpcs:
     ) -> turn_service_pb2.SubmitToolResultsResponse:
         """Hand in what calls gave that the caller executed."""
         del context
-        taken = await self._steering.submit(self._caller, request.run_id, read.results(request))
+        taken = await self._steering.submit(calling(), request.run_id, read.results(request))
         response = turn_service_pb2.SubmitToolResultsResponse(pending_call_ids=taken.pending_call_ids)
         for call_id, receipt in taken.receipts:
             response.receipts.add(call_id=call_id, status=_RECEIPTS[receipt])
@@ -76,7 +76,7 @@ class WaitingRpcs:
         """Add the user's words to a run in progress."""
         del context
         messages, files = read.appended(request)
-        ids, run = await self._steering.append_input(self._caller, request.run_id, request.request_id, messages, files)
+        ids, run = await self._steering.append_input(calling(), request.run_id, request.request_id, messages, files)
         response = turn_service_pb2.AppendInputResponse(message_ids=ids)
         run_to_pb(run, response.run)
         return response

@@ -134,6 +134,8 @@ class MemoryStore:
             parent_run_id=new.parent_run_id,
             labels=dict(new.labels),
             spec=new.spec,
+            principal=new.caller.principal,
+            roles=new.caller.roles,
         )
         self._runs[new.run_id] = _Run(stored, key)
         if key is not None:

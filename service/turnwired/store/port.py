@@ -14,7 +14,7 @@ from typing import Protocol
 
 from turnwired.domain.approval import ApprovalState
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.run import Caller, RunState
+from turnwired.domain.run import ANONYMOUS, Caller, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class StoredMessage:
 class StoredRun:
     """A run's projection. ``spec`` and ``summary`` are codec bytes: what was asked, and the run as read by GetRun.
 
-    ``waiting`` are codec bytes too: what the run waits for, empty unless its state is WAITING.
+    ``waiting`` are codec bytes too: what the run waits for, empty unless its state is WAITING. ``principal`` and
+    ``roles`` are those of the caller who asked for it: the run acts for that one also after a restart.
     """
 
     run_id: str
@@ -51,6 +52,13 @@ class StoredRun:
     summary: bytes = b""
     waiting: bytes = b""
     outcome: OutcomeKind | None = None
+    principal: str = ANONYMOUS
+    roles: frozenset[str] = frozenset()
+
+    @property
+    def caller(self) -> Caller:
+        """On whose behalf it is made."""
+        return Caller(self.tenant, self.principal, self.roles)
 
 
 @dataclass(frozen=True, slots=True)

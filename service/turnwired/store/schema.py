@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0005"
+REVISION = "0006"
 """Newest alembic revision. A test checks it against the migrations."""
 
 metadata = MetaData()
@@ -43,6 +43,8 @@ runs = Table(
     Column("summary", LargeBinary, nullable=False),
     Column("waiting", LargeBinary, nullable=False, server_default=""),
     Column("outcome_kind", String),
+    Column("principal", String, nullable=False, server_default="anonymous"),
+    Column("roles", Text, nullable=False, server_default="[]"),  # a JSON array
 )
 
 _ACTIVE = "state <> 'SETTLED'"

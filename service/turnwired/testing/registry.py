@@ -62,6 +62,11 @@ class MemoryRegistry:
             for name in self.functions
         ]
 
+    @property
+    def own_collisions(self) -> Sequence[ToolCollision]:
+        """All of them."""
+        return self.collisions
+
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
         """The name must be known and the arguments a JSON object."""
         if routed_name not in self.functions:

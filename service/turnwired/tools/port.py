@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import FieldViolation
@@ -21,11 +21,35 @@ LateReporter = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
+class InputRequest:
+    """What a tool asks a person while it runs. ``schema_json``: JSON Schema of an object; None: consent alone.
+
+    ``problems`` says what is wrong with values that do not match; the registry fills it in.
+    """
+
+    message: str
+    schema_json: str | None = None
+    problems: Callable[[Mapping[str, object]], Sequence[str]] = field(default=lambda _: ())
+
+
+@dataclass(frozen=True, slots=True)
+class InputAnswer:
+    """The person's answer, in the words of MCP's elicitation. ``cancel``: nobody answered in time."""
+
+    action: Literal["accept", "decline", "cancel"]
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+AskUser = Callable[[InputRequest], Awaitable[InputAnswer]]
+"""Asks a person and waits for as long as a run waits; the time does not count against the call's timeout."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolInvocation:
     """One execution of a tool. ``arguments`` is the parsed and checked JSON object.
 
     ``timeout`` is in seconds and enforced by the registry around the source's call. ``headers`` carries trace
-    propagation (``traceparent``).
+    propagation (``traceparent``). ``ask`` puts a question to a person; None: nobody can be asked.
     """
 
     run_id: str
@@ -39,6 +63,7 @@ class ToolInvocation:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     on_progress: ProgressReporter | None = None
     on_late: LateReporter | None = None
+    ask: AskUser | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +78,8 @@ class ToolOutput:
     structured_json: str | None = None
     is_error: bool = False
     failure: Failure | None = None
+    cut_from: int | None = None
+    """Bytes that it had before its own source cut it."""
 
 
 class Toolset(Protocol):
@@ -88,6 +115,12 @@ class Toolset(Protocol):
     async def aclose(self) -> None:
         """Stop everything the source started. Bounded."""
         ...
+
+
+def is_toolset(value: object) -> TypeGuard[Toolset]:
+    """Whether a value is a source and not, say, a function or a class."""
+    members = ("set_id", "tools", "call", "start", "aclose")
+    return not isinstance(value, type) and all(hasattr(value, name) for name in members)
 
 
 @runtime_checkable
@@ -134,6 +167,11 @@ class ToolView(Protocol):
     @property
     def collisions(self) -> Sequence[ToolCollision]:
         """Names that several tools claim, in the whole deployment, whatever the selection."""
+        ...
+
+    @property
+    def own_collisions(self) -> Sequence[ToolCollision]:
+        """Those of ``collisions`` whose name, or whose tools' names, the selection lets in."""
         ...
 
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:

@@ -6,8 +6,8 @@ It knows sources only as ``Toolset``. What the model may call is decided elsewhe
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
@@ -16,24 +16,22 @@ from turnwired.domain.errors import FieldViolation, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import (
-    ClientTool,
-    CollisionResolution,
-    Tool,
-    ToolCollision,
-    ToolRef,
-    ToolSelection,
-    ToolSource,
-)
+from turnwired.domain.tool import ClientTool, ToolRef, ToolSelection, ToolSource
 from turnwired.stray import ANY_FAULT, require_stray
+from turnwired.tools.access import EVERYBODY, Access, Allows
+from turnwired.tools.catalog import Catalog, CollisionPolicy, Listing, compose, entry_of
 from turnwired.tools.client import client_tool_problems, client_toolsets
-from turnwired.tools.naming import pattern_of, routed_name
-from turnwired.tools.port import AsksPermission, Toolset, ToolView
-from turnwired.tools.schema import compile_schema
+from turnwired.tools.decorators import filtered, namespaced
+from turnwired.tools.naming import pattern_of
+from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.view import Entry, Joined, View
 
 _LOG = logging.getLogger(__name__)
 _MAX_CACHED_VIEWS: Final = 64
+_GRACE: Final = 0.05
+"""Seconds that a source may take to say what it knows, when it has held up views for as long as it may."""
+
+_Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,9 @@ class Source:
     """A toolset and how the deployment uses it.
 
     ``namespace``: put in front of each name, ``None`` for plain names. ``include`` and ``exclude`` are patterns of
-    native names. ``required``: without it no run may start.
+    native names. ``required``: without it no run may start. ``priority``: of two sources that claim one name under
+    ``CollisionPolicy.PRIORITY`` the higher one has it. ``kind``: by what reason it is missed.
+    ``tenant``: the one whose callers alone have it, None for all.
     """
 
     toolset: Toolset
@@ -49,75 +49,111 @@ class Source:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     required: bool = False
+    priority: int = 0
+    kind: ToolSource = ToolSource.LOCAL
+    tenant: str | None = None
+
+    def is_hidden_from(self, caller: Caller) -> bool:
+        """Whether it is another tenant's."""
+        return self.tenant is not None and self.tenant != caller.tenant
+
+    def decorated(self) -> Toolset:
+        """The toolset as the deployment uses it."""
+        toolset = self.toolset
+        if self.include or self.exclude:
+            toolset = filtered(toolset, self.include, self.exclude)
+        return toolset if self.namespace is None else namespaced(toolset, self.namespace)
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """What a source said when asked: ``tools`` is the same object for as long as nothing has changed."""
+@dataclass(slots=True)
+class _Member:
+    """A source of the registry. ``asked_at``: when it was asked first, by the loop's clock."""
 
-    tools: Sequence[Tool] = ()
-    failures: tuple[Failure, ...] = ()
-    usable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Catalog:
-    """All tools by routed name, in the order that models see: source by source, then by native name."""
-
-    snapshots: tuple[_Snapshot, ...]
-    entries: Mapping[str, Entry]
-    failures: tuple[Failure, ...]
-    collisions: tuple[ToolCollision, ...]
-    views: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], View] = field(default_factory=dict)
+    source: Source
+    toolset: Toolset
+    asked_at: float | None = None
 
 
 @dataclass(slots=True)
 class Registry:
     """A ``ToolRegistry`` over the sources of a deployment.
 
-    The order of ``sources`` is the order of tools, and says who keeps a name that two of them claim.
-    ``discovery_timeout`` (seconds) bounds how long a view waits for sources that are still being discovered, and
-    ``required_timeout`` how long for those without which there is no run. The first start of an MCP server on a busy
-    machine takes longer than the former.
+    The order of ``sources`` is the order of tools, and ``collisions`` says who has a name that two of them claim.
+    ``discovery_timeout`` (seconds) bounds how long a source that is still being discovered holds up views, all of them
+    together, and ``required_timeout`` those without which there is no run. The first start of an MCP server on a busy
+    machine takes longer than the former. ``access`` says who may have which tools; see ``allow``.
     """
 
     sources: Sequence[Source]
     discovery_timeout: float = 10.0
     required_timeout: float = 60.0
     close_timeout: float = 12.0
-    _catalog: _Catalog | None = None
+    collisions: CollisionPolicy = CollisionPolicy.PRIORITY
+    access: Access = field(default_factory=Access)
+    _members: tuple[_Member, ...] = field(init=False)
+    _catalog: Catalog = field(init=False, default_factory=Catalog)
+    _views: dict[_Key, View] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._members = tuple(_Member(source, source.decorated()) for source in self.sources)
 
     async def start(self) -> None:
         """Start all sources, side by side."""
         async with anyio.create_task_group() as group:
-            for source in self.sources:
-                group.start_soon(source.toolset.start)
+            for member in self._members:
+                group.start_soon(member.toolset.start)
 
-    async def view(
-        self,
-        selection: ToolSelection,
-        caller: Caller,  # noqa: ARG002  callers have no roles yet
-        more: Sequence[Toolset] = (),
-    ) -> ToolView:
+    @property
+    def set_ids(self) -> frozenset[str]:
+        """Ids of all sources that there are now."""
+        return frozenset(member.toolset.set_id for member in self._members)
+
+    async def add(self, source: Source) -> None:
+        """Start one more source. Its tools come last; runs under way get them with their next iteration."""
+        member = _Member(source, source.decorated())
+        self._members = (*self._members, member)
+        await member.toolset.start()
+
+    async def remove(self, set_id: str) -> bool:
+        """Close the sources of this id and forget them. False when there is none."""
+        found = [member for member in self._members if member.toolset.set_id == set_id]
+        self._members = tuple(member for member in self._members if member not in found)
+        for member in found:
+            await member.toolset.aclose()
+        return bool(found)
+
+    def allow(self, access: Access) -> None:
+        """Other rules from now on. What they deny is not called any more, also by runs that saw it before."""
+        self.access = access
+        self._views.clear()
+
+    def allows(self, roles: frozenset[str], ref: ToolRef) -> bool:
+        """Whether somebody with these roles may see and call a tool now."""
+        return self.access.allows(roles, ref)
+
+    async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
         """The tools of a run, fixed from here on. Raises ToolError as its port says."""
-        view = await self._view(selection)
+        roles = self.access.scope(caller.roles)
+        view = await self._view(selection, caller, roles)
         beside = (*more, *client_toolsets(selection.client_tools))
-        return await joined(view, beside, selection) if beside else view
+        return await joined(view, beside, selection, roles, self.allows) if beside else view
 
-    async def _view(self, selection: ToolSelection) -> View:
-        snapshots = await self._snapshots()
-        for source, snapshot in zip(self.sources, snapshots, strict=True):
-            if source.required and not snapshot.usable:
-                raise ToolError(snapshot.failures[0])
-        catalog = self._catalog
-        if catalog is None or not _same(catalog.snapshots, snapshots):
-            catalog = self._catalog = _compose(self.sources, snapshots)
-        key = (selection.include, selection.exclude, selection.narrow)
-        view = catalog.views.get(key)
+    async def _view(self, selection: ToolSelection, caller: Caller, roles: frozenset[str]) -> View:
+        members = self._members
+        listings = await self._listings(members)
+        for member, listing in zip(members, listings, strict=True):
+            if member.source.required and not listing.usable:
+                raise ToolError(listing.failures[0])
+        if not self._catalog.is_of(listings):
+            self._catalog = compose(listings, self.collisions, self._catalog)
+            self._views.clear()
+        hidden = frozenset(member.toolset.set_id for member in members if member.source.is_hidden_from(caller))
+        key = (selection.include, selection.exclude, selection.narrow, roles, hidden)
+        view = self._views.get(key)
         if view is None:
-            if len(catalog.views) >= _MAX_CACHED_VIEWS:
-                catalog.views.pop(next(iter(catalog.views)))
-            view = catalog.views[key] = _select(catalog, selection)
+            if len(self._views) >= _MAX_CACHED_VIEWS:
+                self._views.pop(next(iter(self._views)))
+            view = self._views[key] = _select(self._catalog, selection, hidden, roles, self.allows)
         return view
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
@@ -128,61 +164,68 @@ class Registry:
         """Stop all sources, side by side, within ``close_timeout`` seconds."""
         with anyio.move_on_after(self.close_timeout, shield=True) as scope:
             async with anyio.create_task_group() as group:
-                for source in self.sources:
-                    group.start_soon(source.toolset.aclose)
+                for member in self._members:
+                    group.start_soon(member.toolset.aclose)
         if scope.cancelled_caught:
             _LOG.warning("tool sources did not stop within %s s", self.close_timeout)
 
     def _patience(self, source: Source) -> float:
         return max(self.discovery_timeout, self.required_timeout) if source.required else self.discovery_timeout
 
-    async def _snapshots(self) -> tuple[_Snapshot, ...]:
-        found: list[_Snapshot | None] = [None] * len(self.sources)
+    def _left(self, member: _Member) -> float:
+        """Seconds that a source may hold up this view: what it has been waited for before, nobody waits again."""
+        now = anyio.current_time()
+        if member.asked_at is None:
+            member.asked_at = now
+        return max(member.asked_at + self._patience(member.source) - now, _GRACE)
 
-        async def ask(index: int, source: Source) -> None:
-            with anyio.move_on_after(self._patience(source)):
-                await look(index, source.toolset)
+    async def _listings(self, members: Sequence[_Member]) -> tuple[Listing, ...]:
+        found: list[Listing | None] = [None] * len(members)
 
-        async def look(index: int, toolset: Toolset) -> None:
-            try:
-                tools = await toolset.tools()
-            except ToolError as error:
-                found[index] = _Snapshot(failures=(error.failure,), usable=False)
-                return
-            except ANY_FAULT as error:  # boundary: a source that breaks its port fails alone
-                require_stray(error)
-                _LOG.warning("tool source %s failed: %s", toolset.set_id, where_raised(error))
-                found[index] = _Snapshot(
-                    failures=(_unavailable(toolset, f"its discovery raised {type(error).__name__}"),), usable=False
-                )
-                return
-            failure = toolset.failure
-            found[index] = _Snapshot(
-                tools,
-                (*(() if failure is None else (failure,)), *toolset.left_out),
-                usable=failure is None or bool(tools),
-            )
+        async def ask(index: int, member: _Member) -> None:
+            with anyio.move_on_after(self._left(member)):
+                found[index] = await _listing(member)
 
-        async with anyio.create_task_group() as group:
-            for index, source in enumerate(self.sources):
-                group.start_soon(ask, index, source)
+        if len(members) == 1:
+            await ask(0, members[0])
+        else:
+            async with anyio.create_task_group() as group:
+                for index, member in enumerate(members):
+                    group.start_soon(ask, index, member)
         return tuple(
-            snapshot
-            if snapshot is not None
-            else _Snapshot(
-                failures=(
-                    _unavailable(
-                        source.toolset,
-                        f"its tools were not known within {self._patience(source):g} s; it goes on trying",
-                    ),
-                ),
-                usable=False,
-            )
-            for source, snapshot in zip(self.sources, found, strict=True)
+            listing or _not_known(member, self._patience(member.source))
+            for member, listing in zip(members, found, strict=True)
         )
 
 
-async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelection) -> ToolView:
+async def _listing(member: _Member) -> Listing:
+    toolset, priority = member.toolset, member.source.priority
+    try:
+        tools = await toolset.tools()
+    except ToolError as error:
+        return Listing(toolset, failures=(error.failure,), usable=False)
+    except ANY_FAULT as error:  # boundary: a source that breaks its port fails alone
+        require_stray(error)
+        _LOG.warning("tool source %s failed: %s", toolset.set_id, where_raised(error))
+        fault = _unavailable(member.source, f"its discovery raised {type(error).__name__}")
+        return Listing(toolset, failures=(fault,), usable=False)
+    failure = toolset.failure
+    failures = (*(() if failure is None else (failure,)), *toolset.left_out)
+    return Listing(toolset, tools, failures, usable=failure is None or bool(tools), priority=priority)
+
+
+def _not_known(member: _Member, patience: float) -> Listing:
+    words = f"its tools were not known within {patience:g} s; it goes on trying"
+    return Listing(member.toolset, failures=(_unavailable(member.source, words),), usable=False)
+
+
+async def joined(
+    view: ToolView,
+    more: Sequence[Toolset],
+    selection: ToolSelection,
+    roles: frozenset[str] = frozenset(),
+    allows: Allows = EVERYBODY,
+) -> ToolView:
     """The view with the tools of ``more`` behind it, under their native names. Raises TOOL_NAME_COLLISION.
 
     They are there because the run names them: of the selection only what leaves out or narrows counts, and what the
@@ -195,7 +238,7 @@ async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelecti
     for toolset in more:
         failures += toolset.left_out
         for tool in await toolset.tools():
-            entry = _entry(Source(toolset), tool)
+            entry = entry_of(toolset, tool)
             if isinstance(entry, Failure):
                 failures.append(entry)
                 continue
@@ -203,11 +246,13 @@ async def joined(view: ToolView, more: Sequence[Toolset], selection: ToolSelecti
             named = (not selection.narrow or narrow.fullmatch(routed)) and not exclude.fullmatch(routed)
             if not named and tool.ref.source is not ToolSource.CLIENT:  # the caller's own are beside the selection
                 continue
+            if not allows(roles, entry.tool.ref):
+                continue
             if routed in taken:
                 raise ToolError(_taken(toolset, routed))
             taken.add(routed)
             entries[routed] = entry
-    return Joined(view, View(entries, tuple(failures)))
+    return Joined(view, View(entries, tuple(failures), roles=roles, allows=allows))
 
 
 def _taken(toolset: Toolset, routed: str) -> Failure:
@@ -215,61 +260,32 @@ def _taken(toolset: Toolset, routed: str) -> Failure:
     return Failure(FailurePhase.ROUTING, Reason.TOOL_NAME_COLLISION, words, origin=toolset.set_id)
 
 
-def _same(old: tuple[_Snapshot, ...], new: tuple[_Snapshot, ...]) -> bool:
-    return all(a.tools is b.tools and a.failures == b.failures for a, b in zip(old, new, strict=True))
-
-
-def _compose(sources: Sequence[Source], snapshots: tuple[_Snapshot, ...]) -> _Catalog:
-    entries: dict[str, Entry] = {}
-    losers: dict[str, list[ToolRef]] = {}
-    failures: list[Failure] = []
-    for source, snapshot in zip(sources, snapshots, strict=True):
-        failures += snapshot.failures
-        include, exclude = pattern_of(source.include), pattern_of(source.exclude)
-        for tool in sorted(snapshot.tools, key=lambda tool: tool.ref.native_name):
-            native = tool.ref.native_name
-            if (source.include and not include.fullmatch(native)) or exclude.fullmatch(native):
-                continue
-            entry = _entry(source, tool)
-            if isinstance(entry, Failure):
-                failures.append(entry)
-                continue
-            routed = entry.tool.ref.routed_name
-            if entries.setdefault(routed, entry) is not entry:
-                losers.setdefault(routed, []).append(entry.tool.ref)
-    collisions = tuple(
-        ToolCollision(routed, entries[routed].tool.ref, tuple(refs), CollisionResolution.PRIORITY)
-        for routed, refs in losers.items()
-    )
-    return _Catalog(snapshots, entries, tuple(failures), collisions)
-
-
-def _entry(source: Source, tool: Tool) -> Entry | Failure:
-    native = tool.ref.native_name
-    schema = compile_schema(tool.input_schema_json)
-    if not native or isinstance(schema, str):
-        why = schema if native else "it has no name"
-        return Failure(
-            phase=FailurePhase.ROUTING,
-            reason=Reason.TOOL_QUARANTINED,
-            message=f"tool {native!r} of {source.toolset.set_id!r} is left out: {why}",
-            origin=f"{source.toolset.set_id}/{native}",
-        )
-    ref = replace(tool.ref, routed_name=routed_name(source.namespace, native))
-    described = replace(tool, ref=ref, input_schema_json=schema.offered_json)
-    return Entry(source.toolset, described, schema, asks=isinstance(source.toolset, AsksPermission))
-
-
-def _select(catalog: _Catalog, selection: ToolSelection) -> View:
+def _select(
+    catalog: Catalog, selection: ToolSelection, hidden: frozenset[str], roles: frozenset[str], allows: Allows
+) -> View:
     include, exclude = pattern_of(selection.include), pattern_of(selection.exclude)
     narrow = pattern_of(selection.narrow)
-    entries = {
+
+    def lets_in(name: str) -> bool:
+        return (
+            (not selection.include or include.fullmatch(name) is not None)
+            and (not selection.narrow or narrow.fullmatch(name) is not None)
+            and exclude.fullmatch(name) is None
+        )
+
+    # What the caller may not have is told in no way: not by name, not as one side of a collision, not by a pattern.
+    visible = {
         name: entry
         for name, entry in catalog.entries.items()
-        if (not selection.include or include.fullmatch(name))
-        and (not selection.narrow or narrow.fullmatch(name))
-        and not exclude.fullmatch(name)
+        if entry.toolset.set_id not in hidden and allows(roles, entry.tool.ref)
     }
+    failures = tuple(failure for failure in catalog.failures if failure.origin.partition("/")[0] not in hidden)
+    collisions = tuple(
+        collision
+        for collision in catalog.collisions
+        if not any(ref.server_id in hidden or not allows(roles, ref) for ref in collision.claimants)
+    )
+    entries = {name: entry for name, entry in visible.items() if lets_in(name)}
     unmatched = tuple(
         Failure(
             phase=FailurePhase.ROUTING,
@@ -277,16 +293,22 @@ def _select(catalog: _Catalog, selection: ToolSelection) -> View:
             message=f"the selection includes {pattern!r}, which no available tool matches",
         )
         for pattern in (*selection.include, *selection.narrow)
-        if not any(pattern_of((pattern,)).fullmatch(name) for name in catalog.entries)
+        if not any(pattern_of((pattern,)).fullmatch(name) for name in visible)
     )
-    return View(entries, (*catalog.failures, *unmatched), catalog.collisions)
+    own = tuple(
+        collision
+        for collision in collisions
+        if lets_in(collision.routed_name) or any(lets_in(ref.routed_name) for ref in collision.losers)
+    )
+    return View(entries, (*failures, *unmatched), collisions, own, roles, allows)
 
 
-def _unavailable(toolset: Toolset, why: str) -> Failure:
+def _unavailable(source: Source, why: str) -> Failure:
+    set_id = source.toolset.set_id
     return Failure(
         phase=FailurePhase.ROUTING,
-        reason=Reason.MCP_UNAVAILABLE,
-        message=f"tool source {toolset.set_id!r} is left out: {why}",
+        reason=Reason.MCP_UNAVAILABLE if source.kind is ToolSource.MCP else Reason.TOOL_SOURCE_UNAVAILABLE,
+        message=f"tool source {set_id!r} is left out: {why}",
         retryable=True,
-        origin=toolset.set_id,
+        origin=set_id,
     )

@@ -89,10 +89,7 @@ def settle_output(call_id: str, output: ToolOutput, max_bytes: int | None) -> To
     An error says so in its first part, since not every provider has a flag for it. A structured value alone is also the
     content, so that there is always one form for the model.
     """
-    content = tuple(_clean(part.content) for part in output.content)
-    structured = None if output.structured_json is None else clean_json(output.structured_json)
-    if not content and structured is not None:
-        content = (Data(structured),)
+    content, structured, cut_from = _bounded(output, max_bytes)
     failure: Failure | None = None
     status = ToolResultStatus.OK
     if output.is_error:
@@ -101,17 +98,33 @@ def settle_output(call_id: str, output: ToolOutput, max_bytes: int | None) -> To
             phase=FailurePhase.TOOL, reason=Reason.TOOL_FAILED, message="the tool reported an error"
         )
         failure = replace(failure, call_id=call_id)
-    sizes = [_size(item) for item in content]
-    original = max(sum(sizes), 0 if structured is None else len(structured.encode()))
-    cut_from: int | None = None
-    if max_bytes is not None and original > max_bytes:
-        cut_from = original
-        content = _cut(content, sizes, max_bytes, original)
-        if structured is not None and len(structured.encode()) > max_bytes:
-            structured = None
     if output.is_error:
         content = (Text("The tool call failed."), *content)
-    return ToolResult(call_id, status, _numbered(call_id, content), structured, failure, cut_from)
+    return ToolResult(call_id, status, _numbered(call_id, content), structured, failure, output.cut_from or cut_from)
+
+
+def capped_output(output: ToolOutput, max_bytes: int) -> ToolOutput:
+    """The output cut as a result is, for a source with a limit of its own."""
+    content, structured, cut_from = _bounded(output, max_bytes)
+    if cut_from is None:
+        return output
+    parts = tuple(Part("", item) for item in content)
+    return replace(output, content=parts, structured_json=structured, cut_from=output.cut_from or cut_from)
+
+
+def _bounded(output: ToolOutput, max_bytes: int | None) -> tuple[tuple[Content, ...], str | None, int | None]:
+    """Content and structured value, clean and within the limit, and the size from which they were cut if they were."""
+    content = tuple(_clean(part.content) for part in output.content)
+    structured = None if output.structured_json is None else clean_json(output.structured_json)
+    if not content and structured is not None:
+        content = (Data(structured),)
+    sizes = [_size(item) for item in content]
+    original = max(sum(sizes), 0 if structured is None else len(structured.encode()))
+    if max_bytes is None or original <= max_bytes:
+        return content, structured, None
+    if structured is not None and len(structured.encode()) > max_bytes:
+        structured = None
+    return _cut(content, sizes, max_bytes, original), structured, original
 
 
 def settle_failure(call_id: str, status: ToolResultStatus, failure: Failure) -> ToolResult:

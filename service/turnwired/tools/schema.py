@@ -38,16 +38,21 @@ class CompiledSchema:
 
     def violations(self, arguments: Mapping[str, object]) -> list[str]:
         """What is wrong, at most five sentences, without the values that were sent. Empty: nothing is."""
-        if self.validator.is_valid(arguments):
-            return []
-        sentences: list[str] = []
-        for error in self.validator.iter_errors(arguments):
-            if len(sentences) == MAX_VIOLATIONS:
-                sentences.append("and more")
-                break
-            path = "".join(f"/{step}" for step in error.instance_path)
-            sentences.append(f"{path}: {error.message}" if path else error.message)
-        return sentences
+        return violations_of(self.validator, arguments)
+
+
+def violations_of(validator: jsonschema_rs.Validator, value: object) -> list[str]:
+    """What is wrong with a value, at most five sentences that do not quote it. Empty: nothing is."""
+    if validator.is_valid(value):
+        return []
+    sentences: list[str] = []
+    for error in validator.iter_errors(value):
+        if len(sentences) == MAX_VIOLATIONS:
+            sentences.append("and more")
+            break
+        path = "".join(f"/{step}" for step in error.instance_path)
+        sentences.append(f"{path}: {error.message}" if path else error.message)
+    return sentences
 
 
 @lru_cache(maxsize=4096)
@@ -89,7 +94,8 @@ def validator_of(schema: Schema) -> jsonschema_rs.Validator:
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
         )
     except jsonschema_rs.ValidationError as error:
-        raise Unusable(f"is not valid: {error.message[:300]}") from error
+        place = "".join(f"/{step}" for step in error.instance_path)[:200]
+        raise Unusable(f"is not valid{place and f' at {place}'}: {error.message[:300]}") from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise Unusable(f"cannot be used: {str(error)[:300]}") from error
 

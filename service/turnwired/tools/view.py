@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -17,10 +18,21 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
-from turnwired.tools.port import AsksPermission, CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
+from turnwired.tools.access import EVERYBODY, Allows
+from turnwired.tools.port import (
+    AsksPermission,
+    AskUser,
+    CheckedCall,
+    InputAnswer,
+    InputRequest,
+    ToolInvocation,
+    ToolOutput,
+    Toolset,
+    ToolView,
+)
 from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
-from turnwired.tools.schema import CompiledSchema, parse_arguments
+from turnwired.tools.schema import CompiledSchema, compile_schema, parse_arguments
 
 _LOG = logging.getLogger(__name__)
 _MAX_NAMES_TOLD: Final = 10
@@ -31,6 +43,8 @@ _NOT_EXECUTED: Final = frozenset(
         Reason.TOOL_NOT_EXECUTED,
         Reason.TOOL_ARGUMENTS_INVALID,
         Reason.MCP_UNAVAILABLE,
+        Reason.MCP_AUTH_FAILED,
+        Reason.MCP_SESSION_LOST,
         Reason.TOOL_SOURCE_UNAVAILABLE,
         Reason.OVERLOADED,
     )
@@ -50,11 +64,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A ``ToolView``. Holds no state of a run, so runs with the same selection share one."""
+    """A ``ToolView``. Holds no state of a run, so runs with the same selection and ``roles`` share one.
+
+    ``allows`` is asked again when a tool is called: what is denied by then is not called, however long it was listed.
+    """
 
     entries: Mapping[str, Entry]
     failures: Sequence[Failure] = ()
     collisions: Sequence[ToolCollision] = ()
+    own_collisions: Sequence[ToolCollision] = ()
+    roles: frozenset[str] = frozenset()
+    allows: Allows = EVERYBODY
     tools: Sequence[Tool] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,6 +88,8 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return CheckedCall(tool=None, failure=self._unknown(routed_name))
+        if not self.allows(self.roles, entry.tool.ref):
+            return CheckedCall(tool=entry.tool.ref, failure=_not_allowed(routed_name))
         hints = entry.tool.annotations
         lenient = validation is ArgumentValidation.LENIENT
         arguments = parse_arguments(arguments_json)
@@ -97,12 +119,16 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return settle_failure(call_id, ToolResultStatus.NOT_EXECUTED, self._unknown(routed_name))
+        if not self.allows(invocation.caller.roles, entry.tool.ref):
+            return settle_failure(call_id, ToolResultStatus.DENIED, _not_allowed(routed_name))
         native = entry.tool.ref.native_name
         if invocation.native_name != native:
             invocation = replace(invocation, native_name=native)
         deadline = anyio.CancelScope()
         if invocation.timeout is not None:
             deadline.deadline = anyio.current_time() + invocation.timeout
+        if invocation.ask is not None:
+            invocation = replace(invocation, ask=_outside(deadline, invocation.ask))
         failure: Failure | None = None
         try:
             with deadline:
@@ -155,6 +181,11 @@ class Joined:
         """Of the deployment: a run's own names collide with nothing."""
         return self.base.collisions
 
+    @property
+    def own_collisions(self) -> Sequence[ToolCollision]:
+        """Of the deployment."""
+        return self.base.own_collisions
+
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
         """As the view that has the tool."""
         return self._of(routed_name).check(routed_name, arguments_json, validation)
@@ -169,6 +200,31 @@ class Joined:
 
     def _of(self, routed_name: str) -> ToolView:
         return self.more if routed_name in self.more.entries else self.base
+
+
+def _outside(deadline: anyio.CancelScope, ask: AskUser) -> AskUser:
+    """Questions to people, checked and while the clock of the call stands still."""
+    waiting = 0
+
+    async def ask_outside(request: InputRequest) -> InputAnswer:
+        nonlocal waiting
+        if request.schema_json is not None:
+            schema = compile_schema(request.schema_json)
+            if isinstance(schema, str):
+                words = f"The tool asks for input by a schema that cannot be used: {schema}"
+                raise ToolError(Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, words))
+            request = replace(request, schema_json=schema.offered_json, problems=schema.violations)
+        left = deadline.deadline - anyio.current_time()
+        waiting += 1
+        deadline.deadline = math.inf
+        try:
+            return await ask(request)
+        finally:
+            waiting -= 1
+            if not waiting:
+                deadline.deadline = anyio.current_time() + left
+
+    return ask_outside
 
 
 def _permitted(entry: Entry, checked: CheckedCall) -> CheckedCall:
@@ -201,6 +257,10 @@ def _status_of(failure: Failure) -> ToolResultStatus:
 
 def _invalid(routed_name: str, words: str) -> Failure:
     return _failure(Reason.TOOL_ARGUMENTS_INVALID, routed_name, words)
+
+
+def _not_allowed(routed_name: str) -> Failure:
+    return _failure(Reason.TOOL_DENIED, routed_name, "The caller may not use this tool. It was not called.")
 
 
 def _timed_out(routed_name: str, invocation: ToolInvocation) -> Failure:

@@ -29,6 +29,8 @@ def run_values(new: NewRun) -> tuple[Value, ...]:
         b"",
         b"",
         None,
+        new.caller.principal,
+        json.dumps(sorted(new.caller.roles)) if new.caller.roles else "[]",
     )
 
 
@@ -47,6 +49,8 @@ def new_stored_run(new: NewRun) -> StoredRun:
         parent_run_id=new.parent_run_id,
         labels=dict(new.labels),
         spec=new.spec,
+        principal=new.caller.principal,
+        roles=new.caller.roles,
     )
 
 
@@ -67,6 +71,8 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         summary,
         waiting,
         outcome,
+        principal,
+        roles,
         last_row_no,
         last_sequence,
     ) = row
@@ -87,6 +93,8 @@ def stored_run(row: Sequence[Any]) -> StoredRun:
         summary=summary,
         waiting=waiting if isinstance(waiting, bytes) else b"",  # the default of an added column is text
         outcome=None if outcome is None else OutcomeKind(outcome),
+        principal=principal,
+        roles=frozenset() if roles == "[]" else frozenset(json.loads(roles)),
     )
 
 
