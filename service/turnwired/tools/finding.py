@@ -21,7 +21,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.tools.catalog import entry_of
-from turnwired.tools.naming import routed_name
+from turnwired.tools.naming import Patterns, routed_name
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.result import clean_text, json_of
 from turnwired.tools.view import Entry, View
@@ -69,9 +69,9 @@ def _find_tool(name: str, count: int) -> Tool:
     return Tool(ToolRef(name, NAME, ToolSource.LOCAL), description, _SCHEMA, annotations=annotations)
 
 
-def findable(view: View, pinned: re.Pattern[str]) -> View:
+def findable(view: View, pinned: Patterns) -> View:
     """The view with a tool that finds the others in front, which alone are shown with those whose names match."""
-    kept = frozenset(name for name in view.entries if pinned.fullmatch(name))
+    kept = frozenset(name for name in view.entries if pinned.match(name))
     finder = NAME if NAME not in view.entries else routed_name("turnwire", NAME)
     source = Finder(finder, [entry.tool for name, entry in view.entries.items() if name not in kept])
     entry = entry_of(source, source.tool)
