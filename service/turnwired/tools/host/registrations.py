@@ -65,7 +65,7 @@ class Admission:
     def admits(self, config: ToolHostConfig) -> bool:
         """Whether the server may connect there."""
         here = config.is_local and not config.address.startswith("unix:")
-        return self.allowed and (here or pattern_of(self.addresses).fullmatch(config.address) is not None)
+        return self.allowed and (here or pattern_of(self.addresses).match(config.address))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from typing import Final, cast
 import anyio
 import grpc.aio
 
+from turnwired.apart import Nursery
 from turnwired.codec.tool_host import CALL_TOOL, LIST_TOOLS, decode_page, encode_call, encode_list_tools
 from turnwired.domain.errors import CodecError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.tool import Tool
 from turnwired.domain.tool_host import HostedCall, HostedPage, HostedResult, HostedTool, ToolHost, ToolHostState
-from turnwired.tools.apart import Nursery
 from turnwired.tools.grpc.calls import Answer, Lost, Received, TooLong, sent
 from turnwired.tools.grpc.peer import NotAnswered, Peer
 from turnwired.tools.grpc.status import answered
