@@ -713,15 +713,21 @@ func (x *RunStarted) GetInputMessageIds() []string {
 	return nil
 }
 
-// The run waits for the caller. Repeated in full whenever the set changes.
+// The run waits for the caller. Repeated whenever the set changes: in full, or
+// with only_new while the set is large. Run.waiting is always in full.
 type RunWaiting struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Approvals to resolve with ResolveApproval.
 	Approvals []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
 	// Calls to execute and hand in with SubmitToolResults.
 	ClientToolCalls []*ToolCall `protobuf:"bytes,2,rep,name=client_tool_calls,json=clientToolCalls,proto3" json:"client_tool_calls,omitempty"`
-	// When the run gives up waiting. Unset when it never does.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// When the run gives up waiting for the first of the whole set. Unset when
+	// it never does.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// The lists hold only what is new. The run waits as well for what earlier
+	// RunWaiting named and has had neither ApprovalResolved nor ToolCallFinished
+	// since.
+	OnlyNew       bool `protobuf:"varint,4,opt,name=only_new,json=onlyNew,proto3" json:"only_new,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -775,6 +781,13 @@ func (x *RunWaiting) GetExpireTime() *timestamppb.Timestamp {
 		return x.ExpireTime
 	}
 	return nil
+}
+
+func (x *RunWaiting) GetOnlyNew() bool {
+	if x != nil {
+		return x.OnlyNew
+	}
+	return false
 }
 
 // The run goes on after waiting.
@@ -2246,13 +2259,14 @@ const file_turnwire_v1_event_proto_rawDesc = "" +
 	"\x11input_message_ids\x18\n" +
 	" \x03(\tR\x0finputMessageIdsB\r\n" +
 	"\v_session_idB\x10\n" +
-	"\x0e_parent_run_id\"\xc1\x01\n" +
+	"\x0e_parent_run_id\"\xdc\x01\n" +
 	"\n" +
 	"RunWaiting\x123\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x15.turnwire.v1.ApprovalR\tapprovals\x12A\n" +
 	"\x11client_tool_calls\x18\x02 \x03(\v2\x15.turnwire.v1.ToolCallR\x0fclientToolCalls\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\f\n" +
+	"expireTime\x12\x19\n" +
+	"\bonly_new\x18\x04 \x01(\bR\aonlyNew\"\f\n" +
 	"\n" +
 	"RunResumed\"\xcc\x03\n" +
 	"\vRunFinished\x12.\n" +
