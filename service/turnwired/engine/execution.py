@@ -114,6 +114,7 @@ MODEL = "model"
 """Key of the model call's, retry wait's or hook's task; tool calls have their call ids."""
 ATTACHMENTS = "attachments"
 """Key of the wait for attachments. It may outlast what it waits for, and ends with the run."""
+_CHARGED = (IterationStarted, IterationRetryScheduled, IterationFinished)
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 PROGRESS_NS = 50_000_000
 """Least time between two progress events of one call."""
@@ -244,7 +245,9 @@ class Execution:
         waiting = self.caller_side.waiting
         if waiting is not None and waiting[0] <= self.log.visible:
             run = replace(run, state=RunState.WAITING, waiting=waiting[1])
-        calls = [entry for item in self.trace().entries if isinstance(entry := item.entry, IterationTrace)]
+        visible = self.log.visible  # only what usage is made of: a run may be read after each of a thousand answers
+        told = (item for item in self._milestones if isinstance(item.event, _CHARGED) and item.sequence <= visible)
+        calls = [entry for item in trace_of(told).entries if isinstance(entry := item.entry, IterationTrace)]
         return replace(
             run,
             usage=sum_usage(call.usage for call in calls),

@@ -123,6 +123,9 @@ def _checked(message: agent_service_pb2.Agent) -> Agent:
     if message.HasField("model"):
         read.model(message.model, "agent.model")
     try:
-        return agent_from_pb(message)
+        agent = agent_from_pb(message)
     except CodecError as error:
         raise InvalidRequest([FieldViolation(f"agent.{error.path}", error.problem)]) from error
+    read.check_selection(agent.tools, "agent.tools", problems)
+    problems.raise_if_any()
+    return agent

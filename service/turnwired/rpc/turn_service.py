@@ -134,6 +134,8 @@ class TurnService:
         self, request: turn_service_pb2.ListRunsRequest, context: Context
     ) -> turn_service_pb2.ListRunsResponse:
         """Runs, newest first."""
+        labels = dict(request.labels)
+        read.require_labels(labels)
         try:
             states = tuple(RUN_STATE.from_wire(state, "states") for state in dict.fromkeys(request.states))
             kinds = dict.fromkeys(request.outcome_kinds)  # named twice is named once: a statement has bounded parts
@@ -146,7 +148,7 @@ class TurnService:
             agent_id=request.agent_id if request.HasField("agent_id") else None,
             states=states,
             parent_run_id=request.parent_run_id if request.HasField("parent_run_id") else None,
-            labels=dict(request.labels),
+            labels=labels,
             outcomes=outcomes,
         )
         found, token = await page(
