@@ -6,7 +6,7 @@ It knows sources only as ``Toolset``. What the model may call is decided elsewhe
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -113,6 +113,10 @@ class Registry:
         member = _Member(source, source.decorated())
         self._members = (*self._members, member)
         await member.toolset.start()
+
+    async def discover(self, but: Collection[str] = ()) -> None:
+        """Have the sources but those of these ids say what they offer, before a run needs it. Bounded as a view."""
+        await self._listings([member for member in self._members if member.toolset.set_id not in but])
 
     async def remove(self, set_id: str) -> bool:
         """Close the sources of this id and forget them. False when there is none."""
