@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 
@@ -219,7 +220,8 @@ class Stage:
         self.acts.append(act)
         answer = asyncio.ensure_future(invocation.ask(InputRequest("Really?")))
         try:
-            await asyncio.wait([answer, act.end], return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [answer, act.end]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if act.end.done():
                 return act.end.result()
             self._check_told(invocation, answer.result().action)
