@@ -75,6 +75,8 @@ REQUIREMENTS: dict[str, str] = {
     "SCN-150": "Spans of a run with parallel tools are one tree.",
     "SCN-152": "A cancelled or failed stream has its spans, with cause, usage and time to the first output.",
     "SCN-153": "No credential is in spans, logs, events or errors.",
+    "SCN-156": "A fetch is judged at each hop by address; odd spellings, other schemes and users are refused.",
+    "SCN-157": "A name that resolves otherwise later, or to a private address among others, leads to none.",
     "SCN-159": "Calls beside a structured answer get results whatever their order.",
     "SCN-160": "A valid structured answer ends the loop.",
     "SCN-162": "An attachment that is not there is said to be so, by name and reason.",

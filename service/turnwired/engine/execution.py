@@ -47,7 +47,7 @@ from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice, ToolSource
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
-from turnwired.engine import measure
+from turnwired.engine import call_guard, measure
 from turnwired.engine.agent_tools import child_run_id
 from turnwired.engine.budgets import Line
 from turnwired.engine.caller_side import FACING_CALLER, CallerSide
@@ -443,21 +443,22 @@ class Execution:
             if isinstance(called, LimitTrip):
                 return self.feed(BudgetReached(iteration, attempt, called))
             answer, budgeted = called
-            async with aclosing(answer) as batches:
-                async for items in batches:
-                    reads += 1
-                    if first is None and items:
-                        first = time.monotonic_ns() - started
-                        telemetry.output_began(iteration)
-                    for item in items:
-                        said += characters(item)
-                        if isinstance(item, ResponseIdentified):
-                            telemetry.response_identified(iteration, item.response_id, item.model)
-                    if said > measure.MAX_ANSWER_CHARACTERS:
-                        raise ProviderError(too_long())
-                    self.feed(ModelProduced(iteration, attempt, tuple(items)))
-                    if self.log.backlogged:
-                        await self.log.drained()
+            with call_guard.watched(self.prepared.request.limits.total) as call:
+                async with aclosing(answer) as batches:
+                    async for items in batches:
+                        reads += 1
+                        if first is None and items:
+                            first = time.monotonic_ns() - started
+                            telemetry.output_began(iteration)
+                        for item in items:
+                            said += characters(item)
+                            if isinstance(item, ResponseIdentified):
+                                telemetry.response_identified(iteration, item.response_id, item.model)
+                        if said > measure.MAX_ANSWER_CHARACTERS:
+                            raise ProviderError(too_long())
+                        self.feed(ModelProduced(iteration, attempt, tuple(items)))
+                        if self.log.backlogged:
+                            await call_guard.not_counted(call, self.log.drained())
         except ProviderError as error:
             failure = replace(error.failure, iteration=iteration)
         except InvalidRequest as error:

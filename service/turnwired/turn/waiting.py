@@ -230,12 +230,17 @@ class Waiting:
     def _allow_others(self, out: Out, batch: ToolBatch) -> None:
         """Settle the questions that need none any more, now that there are new rules.
 
-        But not those about circles: each stands for what its tool would be asked about, too; and not those of tools.
+        But not those about circles: each stands for what its tool would be asked about, too; and not those of tools,
+        and not those that nothing is allowed for longer by: each waits for an answer of its own.
         """
         for approval in tuple(self._pending.values()):
             ruled = approval.kind in {ApprovalKind.RULE, ApprovalKind.DESTRUCTIVE}
             name = approval.call.tool.routed_name
-            if ruled and self.permissions.rules_allow(name, approval.permission, approval.patterns):
+            if (
+                ruled
+                and approval.always_patterns
+                and self.permissions.rules_allow(name, approval.permission, approval.patterns)
+            ):
                 answer = ApprovalResolved(approval.approval_id, ApprovalDecision.ONCE, BY_CASCADE)
                 self._resolve(out, batch, approval, answer)
 
