@@ -21,9 +21,9 @@ from turnwired.domain.approval import (
 from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResumed, RunWaiting
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolCall
-from turnwired.domain.permission import DOOM_LOOP, TOOL, literal
+from turnwired.domain.permission import DOOM_LOOP, literal
 from turnwired.domain.policy import PermissionAction, PermissionRule
-from turnwired.policy.permissions import ASKING, Permissions, Ruling
+from turnwired.policy.permissions import ASKING, Permissions, Ruling, asking_for
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.effects import AwaitCaller
 from turnwired.turn.facts import (
@@ -222,11 +222,6 @@ class Waiting:
         """Stand where a run stood that was told to wait for this."""
         self._pending = {approval.approval_id: approval for approval in waiting.approvals}
         self._waits = True
-
-
-def asking_for(routed_name: str) -> PermissionRequest:
-    """What a call asks for whose tool says nothing finer."""
-    return PermissionRequest(TOOL, (routed_name,), (literal(routed_name),), f"Call {routed_name}?")
 
 
 def calls_with_caller(batch: ToolBatch | None) -> dict[str, ToolCall]:
