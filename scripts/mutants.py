@@ -341,6 +341,7 @@ EXAMPLE_FILES = (
     "test_aftermath.py",
     "test_approvals.py",
     "test_asked_circles.py",
+    "test_input_asked.py",
     "test_caller.py",
     "test_resume.py",
     "../policy/test_permissions.py",

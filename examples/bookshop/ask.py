@@ -24,6 +24,8 @@ async def ask(address: str, question: str) -> RunView:
                     print("calls", event.tool_call_started.tool.routed_name)
                 elif event.HasField("text_delta"):
                     print(event.text_delta.text, end="", flush=True)
+                elif event.HasField("run_waiting"):
+                    print("waits for you: see turnwire approvals list")
                 elif event.HasField("run_finished"):
                     print()
     return view

@@ -29,7 +29,7 @@ from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.faults import where_raised
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.run import OPERATOR_ROLE, Caller
-from turnwired.domain.tool import ToolSelection
+from turnwired.domain.tool import ToolSelection, ToolSource
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.completion_loading import completion_hooks
 from turnwired.engine.hook_loading import entry_point_hooks, load_hooks
@@ -59,7 +59,10 @@ from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.access import Access, AccessRule
 from turnwired.tools.catalog import CollisionPolicy
 from turnwired.tools.grpc.config import GrpcService
+from turnwired.tools.grpc.endpoint import Endpoint
 from turnwired.tools.grpc.toolset import GrpcToolset
+from turnwired.tools.host.config import ToolHostConfig
+from turnwired.tools.host.toolset import HostToolset
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.options import SourceOptions, split_options
@@ -128,7 +131,7 @@ class Assembly:
 def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, str]) -> Config:
     """The configuration of a file, of data in the shape of one, or of what is found without being told.
 
-    Python tools may stand in modules beside the file; installed packages come first. Raises ConfigError.
+    Python tools and hooks may stand in modules beside the file; installed packages come first. Raises ConfigError.
     """
     offered = offered_models()
     if isinstance(given, Mapping):
@@ -136,7 +139,8 @@ def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, 
     else:
         config = load_config(given, environ, offered=offered)
     directory = str(Path(config.source).resolve().parent)
-    if config.tools.python and directory not in sys.path:
+    by_name = (config.tools.python, config.hooks.python, config.completion.hooks)
+    if any(by_name) and directory not in sys.path:
         sys.path.append(directory)
     return config
 
@@ -427,16 +431,21 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
         where = f"{config.source}: mcp_servers.{server_id}"
         options, own = _split(data, where)
         server = _read(StdioServer, own, where)
-        sources.append(_source(McpToolset(server_id, server, telemetry), server, options))
+        sources.append(_source(McpToolset(server_id, server, telemetry), server, options, ToolSource.MCP))
     for service_id, data in config.grpc_services.items():
         where = f"{config.source}: grpc_services.{service_id}"
         options, own = _split(data, where)
         service = _read(GrpcService, own, where)
-        sources.append(_source(GrpcToolset(service_id, service), service, options))
+        sources.append(_source(GrpcToolset(service_id, service), service, options, ToolSource.GRPC))
+    for host_id, data in config.tool_hosts.items():
+        where = f"{config.source}: tool_hosts.{host_id}"
+        options, own = _split(data, where)
+        host = _read(ToolHostConfig, own, where)
+        sources.append(_source(HostToolset(host_id, host), host, options, ToolSource.HOST))
     return [*sources, *added.sources]
 
 
-def _source(toolset: Toolset, section: StdioServer | GrpcService, options: SourceOptions) -> Source:
+def _source(toolset: Toolset, section: StdioServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
     return Source(
         options.decorated(toolset),
         namespace=section.namespace or toolset.set_id,
@@ -444,6 +453,7 @@ def _source(toolset: Toolset, section: StdioServer | GrpcService, options: Sourc
         exclude=section.exclude,
         required=section.required,
         priority=options.priority,
+        kind=kind,
     )
 
 

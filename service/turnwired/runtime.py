@@ -238,14 +238,17 @@ class Runtime:
         *,
         always_patterns: Sequence[str] = (),
         comment: str = "",
+        input: Mapping[str, object] | None = None,  # noqa: A002 - the contract's word
         caller: Caller | None = None,
     ) -> Run:
         """Answer a question: ``"ONCE"``, ``"ALWAYS"`` or ``"REJECT"``; returns when the decision is stored.
 
-        ``comment`` is told to the model on REJECT. The answer holds for the call of ``approval`` and no other. Raises
-        NotFound, and Conflict when somebody answered otherwise or the run has ended.
+        ``comment`` is told to the model on REJECT; ``input`` is what a tool asked for, as its ``input_schema_json``
+        says. The answer holds for the call of ``approval`` and no other. Raises NotFound, InvalidRequest for input that
+        does not match, and Conflict when somebody answered otherwise or the run has ended.
         """
-        given = Answer(ApprovalDecision(decision), tuple(always_patterns), comment, approval.call_digest)
+        filled = None if input is None else json.dumps(input)
+        given = Answer(ApprovalDecision(decision), tuple(always_patterns), comment, approval.call_digest, filled)
         steering = self._running().steering
         return await steering.resolve(caller or Caller(), approval.run_id, approval.approval_id, given)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwired.domain.approval import ApprovalKind
+from turnwired.domain.approval import ApprovalKind, PermissionRequest
 from turnwired.domain.permission import literal
 from turnwired.domain.policy import ApprovalPolicy, PermissionAction, PermissionRule, Policy, PolicyLayer
 from turnwired.domain.tool import ToolAnnotations
@@ -196,3 +196,53 @@ def test_circles_are_allowed_only_by_a_rule_about_circles() -> None:
 def test_a_policy_that_was_not_merged_has_no_permissions() -> None:
     with pytest.raises(ValueError, match="not an effective policy"):
         permissions_of(Policy())
+
+
+def of_call(
+    permissions: Permissions, permission: str, *patterns: str, hints: ToolAnnotations = PLAIN
+) -> PermissionAction:
+    return permissions.decide_call("run_shell", PermissionRequest(permission, patterns), hints).action
+
+
+@pytest.mark.requirement("APPROVE-63")
+def test_what_a_call_asks_for_is_held_against_its_own_rules_and_else_against_those_of_its_tool() -> None:
+    tool, shell = rule("run_shell", ASK), rule("git *", ALLOW, "shell")
+    for rules in ((tool, shell), (shell, tool)):
+        permissions = Permissions(rules)
+        assert of_call(permissions, "shell", "git log") is ALLOW
+        assert of_call(permissions, "shell", "ls") is ASK
+        assert of_call(permissions, "shell", "git log", "ls") is ASK, "the strictest of all"
+        assert of_call(permissions, "shell") is ASK, "nothing in particular: the tool"
+    assert of_call(Permissions(), "shell", "ls") is ALLOW
+    assert of_call(Permissions(destructive_action=ASK), "shell", "ls", hints=DESTROYS) is ASK
+    assert of_call(Permissions((shell,), allow_destructive=False), "shell", "git log", hints=DESTROYS) is DENY
+    assert of_call(Permissions((rule("rm *", DENY, "shell"), rule("*", ALLOW))), "shell", "rm x") is DENY
+
+
+@pytest.mark.requirement("APPROVE-63")
+def test_a_lock_on_a_tool_holds_whatever_is_allowed_below_it() -> None:
+    for lock in (DENY, ALWAYS_ASK):
+        permissions = Permissions((rule("run_shell", lock), rule("*", ALLOW, "shell")), auto_approve=True)
+        assert of_call(permissions, "shell", "ls") is lock
+        assert not permissions.rules_allow("run_shell", "shell", ("ls",))
+    open_one = Permissions((rule("run_shell", ASK), rule("ls", ALLOW, "shell")))
+    assert open_one.rules_allow("run_shell", "shell", ("ls",))
+    assert not open_one.rules_allow("run_shell", "shell", ("ls", "rm x"))
+    child = Permissions((rule("*", ALLOW, "*"),), parents=(Permissions((rule("rm *", DENY, "shell"),)),))
+    assert of_call(child, "shell", "rm x") is DENY
+
+
+@pytest.mark.requirement("APPROVE-64")
+def test_what_is_unclear_is_asked_about_unless_it_is_denied_or_allowed_by_name() -> None:
+    assert of_call(Permissions(), "shell.unclear", "$x") is ASK
+    assert of_call(Permissions(auto_approve=True), "shell.unclear", "$x") is ALLOW
+    for allowing in (rule("*", ALLOW), rule("*", ALLOW, "shell"), rule("*", ALLOW, "*"), rule("*", ALLOW, "shell*")):
+        assert of_call(Permissions((allowing,)), "shell.unclear", "$x") is ASK
+        assert not Permissions((allowing,)).rules_allow("run_shell", "shell.unclear", ("$x",))
+    named = Permissions((rule("$*", ALLOW, "shell.unclear"),))
+    assert of_call(named, "shell.unclear", "$x") is ALLOW
+    assert named.rules_allow("run_shell", "shell.unclear", ("$x",))
+    assert of_call(Permissions((rule("rm *", DENY, "shell"),)), "shell.unclear", "rm $x") is DENY
+    assert of_call(Permissions((rule("rm *", DENY, "*"),)), "shell.unclear", "rm $x") is DENY
+    both = Permissions((rule("rm *", DENY, "shell"), rule("*", ALLOW, "shell.unclear")))
+    assert of_call(both, "shell.unclear", "rm $x") is DENY

@@ -56,6 +56,10 @@ REQUIREMENTS: dict[str, str] = {
     "APPROVE-63": "A tool may ask for something finer than its name, by a permission that rules can be about.",
     "APPROVE-64": "A command line asks for each of its simple commands; what is unclear is asked as a whole.",
     "APPROVE-65": "No command of a line runs that its simple commands do not name.",
+    "APPROVE-66": "A tool asks a person while it runs, and gets what the person filled in, a refusal, or silence.",
+    "APPROVE-67": "What a person fills in matches what was asked for, reaches the tool, and is kept nowhere.",
+    "APPROVE-68": "While a tool waits for a person its time does not pass, and the run waits if nothing else goes on.",
+    "APPROVE-69": "A question of a tool ends with its call: at its end, a cancel, a stop, or the end of the process.",
     "APPROVE-62": "A call that goes round in circles asks a person, whatever the rules say, and the answer decides.",
     "APPROVE-50": "Of answers, cancellations and expiries at once exactly one counts, and all agree which.",
 }

@@ -21,6 +21,7 @@ REQUIREMENTS: dict[str, str] = {
     "TOOL-16": "A tool that does not heed its time limit or its cancellation is left behind and holds up nobody.",
     "TOOL-17": "A result is JSON also where a number is not.",
     "TOOL-18": "Sources of one run stand behind the deployment's, under their own names; a taken name is refused.",
+    "TOOL-19": "A source that is slow or broken is missed by the reason of its kind; only MCP servers are called that.",
     "PYTHON-1": "Type hints become the schema, the docstring the description; the context is hidden from the model.",
     "PYTHON-2": "A blocking function never blocks the loop; threads are bounded and late results dropped and counted.",
     "PYTHON-3": "Functions come from entry points and references; a broken entry point fails alone.",

@@ -433,6 +433,46 @@ async def test_a_runtime_is_made_from_a_file_and_finds_the_tools_beside_it(tmp_p
     assert (tmp_path / "kept.db").exists()
 
 
+@pytest.mark.requirement("KIT-31")
+@pytest.mark.parametrize(
+    "section",
+    ['[hooks]\npython = ["{module}:Audit"]\n', '[completion.hooks]\ncareful = "{module}:careful"\n'],
+    ids=["hooks", "completion"],
+)
+async def test_hooks_too_are_found_beside_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, section: str
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    module = f"kit31_{request.node.callspec.id}"
+    (tmp_path / f"{module}.py").write_text(
+        "class Audit:\n    def on_settle(self, settled):\n        pass\n\n\ndef careful(request):\n    return None\n"
+    )
+    file = tmp_path / "turnwire.toml"
+    file.write_text(section.format(module=module) + '[store]\npath = "memory"\n')
+    async with Runtime(
+        file, providers={"openai": ScriptedProvider([answer("a")])}, environ={"OPENAI_API_KEY": "k"}
+    ) as r:
+        assert (await r.run_turn("x")).answered
+
+
+@pytest.mark.requirement("KIT-31")
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ('[hooks]\npython = ["kit31_no:Audit"]', "there is no module 'kit31_no', neither installed nor beside"),
+        ('[completion.hooks]\nc = "kit31_no:c"', "there is no module 'kit31_no', neither installed nor beside"),
+        ('[tools]\npython = ["kit31_no:c"]', "there is no module 'kit31_no', neither installed nor beside"),
+        ('[hooks]\npython = ["json:Audit"]', "the module 'json' has no 'Audit'"),
+    ],
+)
+async def test_what_is_not_there_is_named(tmp_path: Path, section: str, words: str) -> None:
+    file = tmp_path / "turnwire.toml"
+    file.write_text(f'{section}\n[store]\npath = "memory"\n')
+    with pytest.raises(ConfigError, match=words):
+        async with Runtime(file, environ={}):
+            raise AssertionError("it started")
+
+
 @pytest.mark.requirement("KIT-7")
 async def test_without_a_file_nothing_is_written_unless_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

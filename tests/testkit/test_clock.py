@@ -10,6 +10,7 @@ import pytest
 
 from turnwired import Runtime
 from turnwired.domain.failure import Reason
+from turnwired.domain.generation import ReasoningChunk, TextChunk
 from turnwired.domain.outcome import OutcomeKind
 from turnwired.testing import ClockStuck, EventCollector, FakeClock, ScriptedProvider, answer, fails
 
@@ -113,7 +114,8 @@ def test_a_run_that_lasts_half_an_hour_meets_its_limit_in_an_instant() -> None:
 
     async def main() -> None:
         async with scripted([forever]) as runtime:
-            turn = asyncio.create_task(runtime.run_turn("x", on_event=told))
+            patient = {"timeout": {"first_event": "unbounded", "iteration": "unbounded"}}
+            turn = asyncio.create_task(runtime.run_turn("x", on_event=told, policies=patient))
             await told.until("iteration 1 started")
             await clock.advance(1799)
             assert not turn.done()
@@ -124,3 +126,53 @@ def test_a_run_that_lasts_half_an_hour_meets_its_limit_in_an_instant() -> None:
             assert outcome.limit_trip.policy_path == "timeout.run"
 
     clock.run(main())
+
+
+async def forever() -> None:
+    """Say nothing more."""
+    await asyncio.Event().wait()
+
+
+@pytest.mark.requirement("KIT-32")
+@pytest.mark.parametrize(
+    ("script", "limits", "seconds"),
+    [
+        ([forever], {"first_event": "100s"}, 100),
+        ([forever], {"iteration": "90s", "first_event": "unbounded"}, 90),
+        ([[TextChunk(0, "Well")], forever], {"stream_idle": "30s", "first_event": "5s"}, 30),
+        ([[TextChunk(0, "Well")], forever], {"iteration": "40s", "stream_idle": "unbounded"}, 40),
+        ([[ReasoningChunk(0, "Hm")], forever], {"thinking_idle": "70s", "stream_idle": "5s"}, 70),
+    ],
+)
+def test_a_scripted_model_that_is_silent_meets_the_limits_of_its_call(
+    script: list[object], limits: dict[str, str], seconds: int
+) -> None:
+    clock, told = FakeClock(), EventCollector()
+
+    async def main() -> None:
+        async with scripted(script) as runtime:
+            policies = {"timeout": limits, "retry": {"max_attempts": 1}}
+            turn = asyncio.create_task(runtime.run_turn("x", on_event=told, policies=policies))
+            await told.until("iteration 1 started")
+            await clock.advance(seconds - 1)
+            assert not turn.done()
+            await clock.advance(2)
+            failure = (await turn).outcome.failure
+            assert failure is not None
+            assert failure.reason is Reason.PROVIDER_TIMEOUT
+
+    clock.run(main())
+
+
+@pytest.mark.requirement("KIT-32")
+def test_what_a_gate_raises_itself_is_no_limit_of_the_call() -> None:
+    async def late() -> None:
+        raise TimeoutError("the test's own")
+
+    async def main() -> None:
+        async with scripted([late]) as runtime:
+            failure = (await runtime.run_turn("x")).outcome.failure
+            assert failure is not None
+            assert failure.reason is Reason.INTERNAL
+
+    FakeClock().run(main())

@@ -108,7 +108,8 @@ def test_a_null_for_what_must_be_there_is_wrong(text: str) -> None:
     [
         ("[1]", "must be a JSON object"),
         ("{", "is not valid JSON"),
-        ('{"type":"strin"}', "is not valid"),
+        ('{"type":"strin"}', "is not valid at /type: "),
+        ('{"properties":{"city":{"type":"str"}}}', "is not valid at /properties/city/type: "),
         ('{"$ref":"https://example.com/s.json"}', "is not valid"),
         ('{"title":"' + "x" * MAX_SCHEMA_BYTES + '"}', "is longer than"),
     ],

@@ -168,6 +168,24 @@ async def test_sources_that_fail_in_every_way_leave_the_others_untouched() -> No
     ]
 
 
+@pytest.mark.requirement("TOOL-19")
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (ToolSource.MCP, Reason.MCP_UNAVAILABLE),
+        (ToolSource.GRPC, Reason.TOOL_SOURCE_UNAVAILABLE),
+        (ToolSource.LOCAL, Reason.TOOL_SOURCE_UNAVAILABLE),
+    ],
+)
+async def test_a_slow_and_a_broken_source_are_missed_by_the_reason_of_their_kind(
+    kind: ToolSource, reason: Reason
+) -> None:
+    slow, broken = FakeToolset("slow", hangs=True), FakeToolset("broken", error=RuntimeError("bug"))
+    registry = Registry([Source(slow, kind=kind), Source(broken, kind=kind)], discovery_timeout=0.05)
+    view = await registry.view(ToolSelection(), Caller())
+    assert [(failure.origin, failure.reason) for failure in view.failures] == [("slow", reason), ("broken", reason)]
+
+
 @pytest.mark.requirement("TOOL-4")
 async def test_a_source_that_is_down_keeps_the_tools_that_are_known() -> None:
     down = Failure(FailurePhase.ROUTING, Reason.MCP_UNAVAILABLE, "is down", origin="down")

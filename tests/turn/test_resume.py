@@ -45,7 +45,16 @@ from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.domain.usage import Cost, Usage
 from turnwired.policy.permissions import Permissions
 from turnwired.turn.effects import CallModel, ResolveTool
-from turnwired.turn.facts import CallerResult, InputGiven, ModelCalled, ModelEnded, RetryDue, ToolResolved, WaitExpired
+from turnwired.turn.facts import (
+    CallerResult,
+    InputAsked,
+    InputGiven,
+    ModelCalled,
+    ModelEnded,
+    RetryDue,
+    ToolResolved,
+    WaitExpired,
+)
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.resume import resumed
 
@@ -250,6 +259,18 @@ def test_a_settled_run_and_one_that_goes_on_are_not_taken_over() -> None:
     run.says("Done.")
     assert resumed(run.machine.setup, run.log(), 2) is None
     assert resumed(run.machine.setup, [], 2) is None
+
+
+@pytest.mark.requirement("WAIT-51", "APPROVE-69")
+def test_a_run_whose_tool_asks_is_not_taken_over_for_its_call_is_gone() -> None:
+    run = driven(ASKS)
+    calls_tools(run, ("look", "{}"), ("write", "{}"))
+    run.feed(InputAsked(CALLS[0], "Which?"))
+    assert resumed(run.machine.setup, run.log(), 2) is None
+    answer(run, SECOND, ONCE)
+    run.finishes(CALLS[0])
+    assert run.machine.waiting is not None
+    assert resumed(run.machine.setup, run.log(), 2) is not None, "only the question before the call is left"
 
 
 @pytest.mark.requirement("WAIT-50", "WAIT-43")

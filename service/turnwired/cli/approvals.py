@@ -35,13 +35,19 @@ async def listed(
 
 
 async def answer(
-    server: str, token: str | None, run: str, approval: str, decision: ApprovalDecision, comment: str
+    server: str,
+    token: str | None,
+    run: str,
+    approval: str,
+    decision: ApprovalDecision,
+    comment: str,
+    filled: str | None = None,
 ) -> str:
     """Answer a question; the state of the run after it. Raises CallFailed."""
     from turnwired.rpc.client import Client
 
     async with Client(server, token) as client:
-        return await client.resolve_approval(run, approval, decision, comment)
+        return await client.resolve_approval(run, approval, decision, comment, input_json=filled)
 
 
 def approval_table(approvals: Sequence[Approval]) -> Table:

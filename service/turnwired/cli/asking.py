@@ -25,6 +25,7 @@ _WHY = {
     ApprovalKind.RULE: "a rule asks first",
     ApprovalKind.DESTRUCTIVE: "the tool may destroy something",
     ApprovalKind.LOOP_DETECTED: "the model repeats itself",
+    ApprovalKind.INPUT: "the tool asks",
 }
 _WORDS = {
     "y": ApprovalDecision.ONCE,
@@ -50,6 +51,8 @@ def question(approval: Approval) -> Iterator[str]:
     call = approval.call
     yield f"{seen(approval.title)}  ({_WHY[approval.kind]})"
     yield f"  {call.tool.routed_name} {seen(call.arguments_json)}"
+    if approval.input_schema_json is not None:
+        yield f"  it asks for: {seen(approval.input_schema_json)}"
     if approval.always_patterns:
         yield f"  always would allow: {seen(', '.join(approval.always_patterns))}"
 
@@ -59,7 +62,8 @@ def where_to_answer(run_id: str, waiting: RunWaiting, server: str) -> Iterator[s
     for approval in waiting.approvals:
         yield from question(approval)
         for verb in ("approve", "reject"):
-            yield f"  turnwire approvals {verb} {run_id} {approval.approval_id} --server {server}"
+            fill = " --input '{...}'" if verb == "approve" and approval.input_schema_json is not None else ""
+            yield f"  turnwire approvals {verb} {run_id} {approval.approval_id}{fill} --server {server}"
     for call in waiting.client_tool_calls:
         yield f"the run waits for the result of {call.tool.routed_name} ({call.call_id}): SubmitToolResults hands it in"
 
@@ -86,9 +90,12 @@ class Asker:
                 continue
             self._asked.add(approval.approval_id)
             decision, comment = await self._decision(approval)
+            filled = await self._input(approval) if decision is not ApprovalDecision.REJECT else None
+            if approval.kind is ApprovalKind.INPUT and decision is ApprovalDecision.ALWAYS:
+                decision = ApprovalDecision.ONCE
             try:
                 await self._client.resolve_approval(
-                    approval.run_id, approval.approval_id, decision, comment, approval.call_digest
+                    approval.run_id, approval.approval_id, decision, comment, approval.call_digest, filled
                 )
             except CallFailed as error:
                 self._console.print(Text(f"not answered: {error}", style="yellow"), soft_wrap=True)
@@ -104,6 +111,12 @@ class Asker:
             found = decision_of(line)
             if found is not None:
                 return found
+
+    async def _input(self, approval: Approval) -> str | None:
+        if approval.input_schema_json is None:
+            return None
+        self._console.print(Text("values, a JSON object on one line: "), end="")
+        return (await _line()).strip() or "{}"
 
 
 async def _line() -> str:

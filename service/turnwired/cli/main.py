@@ -332,11 +332,15 @@ def approve(
     server: AnswerOption = DEFAULT_SERVER,
     token_env: TokenOption = None,
     always: Annotated[bool, typer.Option("--always", help="And from now on, in the session of the run.")] = False,
+    filled: Annotated[
+        str | None, typer.Option("--input", help="What the tool asks for, where it asks: a JSON object.")
+    ] = None,
 ) -> None:
-    """Let a call run."""
+    """Let a call run, or give a tool what it asks for."""
     from turnwired.domain.approval import ApprovalDecision
 
-    _answer(server, token_env, run_id, approval, ApprovalDecision.ALWAYS if always else ApprovalDecision.ONCE, "")
+    decision = ApprovalDecision.ALWAYS if always else ApprovalDecision.ONCE
+    _answer(server, token_env, run_id, approval, decision, filled=filled)
 
 
 @commands.command("reject")
@@ -350,15 +354,22 @@ def reject(
     """Deny a call. The model is told and may adjust."""
     from turnwired.domain.approval import ApprovalDecision
 
-    _answer(server, token_env, run_id, approval, ApprovalDecision.REJECT, comment)
+    _answer(server, token_env, run_id, approval, ApprovalDecision.REJECT, comment=comment)
 
 
 def _answer(
-    server: str, token_env: str | None, run_id: str, approval: str, decision: ApprovalDecision, comment: str
+    server: str,
+    token_env: str | None,
+    run_id: str,
+    approval: str,
+    decision: ApprovalDecision,
+    *,
+    comment: str = "",
+    filled: str | None = None,
 ) -> None:
     _quiet()
     try:
-        state = run_loop(answer(server, _token(token_env), run_id, approval, decision, comment))
+        state = run_loop(answer(server, _token(token_env), run_id, approval, decision, comment, filled))
     except TurnwireError as error:
         raise fail(error) from None
     console.print(f"{decision.value.lower()}: run {run_id} is {state.lower()}", soft_wrap=True)

@@ -63,6 +63,8 @@ def approval_to_pb(value: Approval, out: approval_pb2.Approval) -> None:
     out.resolved_by = value.resolved_by
     if value.resolve_time_ns:
         time_to_pb(value.resolve_time_ns, out.resolve_time)
+    if value.input_schema_json is not None:
+        out.input_schema_json = value.input_schema_json
 
 
 def approval_from_pb(message: approval_pb2.Approval) -> Approval:
@@ -83,6 +85,7 @@ def approval_from_pb(message: approval_pb2.Approval) -> Approval:
         decision=APPROVAL_DECISION.from_wire_or_none(message.decision, "decision"),
         resolved_by=message.resolved_by,
         resolve_time_ns=time_from_pb(message.resolve_time),
+        input_schema_json=message.input_schema_json if message.HasField("input_schema_json") else None,
     )
 
 

@@ -15,6 +15,7 @@ from turnwire.v1 import (
     outcome_pb2,
     policy_pb2,
     run_pb2,
+    tool_host_registry_service_pb2,
     tool_pb2,
     trace_pb2,
     turn_service_pb2,
@@ -31,6 +32,7 @@ from turnwired.domain.outcome import OutcomeKind
 from turnwired.domain.policy import LimitMode, PermissionAction, PolicyLayer
 from turnwired.domain.run import OnDisconnect, RunState
 from turnwired.domain.tool import CollisionResolution, ToolChoiceMode, ToolSource
+from turnwired.domain.tool_host import ToolHostState
 from turnwired.domain.usage import UsageSource
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ REASON = EnumTable(Reason, outcome_pb2.Reason.items(), "REASON_")
 ROLE = EnumTable(Role, message_pb2.Role.items(), "ROLE_")
 RUN_STATE = EnumTable(RunState, run_pb2.RunState.items(), "RUN_STATE_")
 THINKING_MODE = EnumTable(ThinkingMode, model_pb2.ThinkingMode.items(), "THINKING_MODE_")
+TOOL_HOST_STATE = EnumTable(ToolHostState, tool_host_registry_service_pb2.ToolHostState.items(), "TOOL_HOST_STATE_")
 TOOL_CHOICE_MODE = EnumTable(ToolChoiceMode, tool_pb2.ToolChoiceMode.items(), "TOOL_CHOICE_MODE_")
 TOOL_RESULT_STATUS = EnumTable(ToolResultStatus, message_pb2.ToolResultStatus.items(), "TOOL_RESULT_STATUS_")
 TOOL_SOURCE = EnumTable(ToolSource, tool_pb2.ToolSource.items(), "TOOL_SOURCE_")

@@ -244,7 +244,8 @@ def _annotations_to_pb(value: ToolAnnotations, out: tool_pb2.ToolAnnotations) ->
         out.open_world = value.open_world
 
 
-def _annotations_from_pb(message: tool_pb2.ToolAnnotations) -> ToolAnnotations:
+def annotations_from_pb(message: tool_pb2.ToolAnnotations) -> ToolAnnotations:
+    """All fields."""
     return ToolAnnotations(
         read_only=message.read_only if message.HasField("read_only") else None,
         destructive=message.destructive if message.HasField("destructive") else None,
@@ -273,7 +274,7 @@ def tool_from_pb(message: tool_pb2.Tool) -> Tool:
         input_schema_json=message.input_schema_json,
         output_schema_json=message.output_schema_json if message.HasField("output_schema_json") else None,
         title=message.title,
-        annotations=_annotations_from_pb(message.annotations),
+        annotations=annotations_from_pb(message.annotations),
         lazy=message.lazy,
     )
 
@@ -321,7 +322,7 @@ def tool_selection_from_pb(message: tool_pb2.ToolSelection) -> ToolSelection:
     else:
         choice = ToolChoice(TOOL_CHOICE_MODE.from_wire(message.choice.mode, "choice.mode"))
     client_tools = tuple(
-        ClientTool(tool.name, tool.description, tool.input_schema_json, _annotations_from_pb(tool.annotations))
+        ClientTool(tool.name, tool.description, tool.input_schema_json, annotations_from_pb(tool.annotations))
         for tool in message.client_tools
     )
     return ToolSelection(

@@ -110,6 +110,14 @@ class StoreConfig(_Section):
 
     path: str = Field(default="turnwire.db", min_length=1)
 
+    @field_validator("path")
+    @classmethod
+    def _check_path(cls, value: str) -> str:
+        # A database of that name would be kept for durable, and runs that wait left to a start that finds none of them.
+        if value != MEMORY and value.strip(": ").lower() == MEMORY:
+            raise ValueError(f'{value} is no path of a database; did you mean "{MEMORY}"?')
+        return value
+
 
 class TelemetryConfig(_Section):
     """Where traces and metrics go. None: the standard OTEL_* variables decide, and without them nothing is sent."""
@@ -298,7 +306,7 @@ class CompletionConfig(_Section):
 
 
 class Config(_Section):
-    """The whole configuration. Of ``profiles``, ``mcp_servers`` and ``grpc_services`` the adapters own the shape."""
+    """The whole configuration. Of ``profiles`` and the sources of tools the adapters own the shape."""
 
     server: ServerConfig = Field(default_factory=ServerConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
@@ -311,6 +319,7 @@ class Config(_Section):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     grpc_services: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
+    tool_hosts: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     callers: Annotated[tuple[CallerConfig, ...], Field(max_length=1000)] = ()
     anonymous: AnonymousConfig | None = None
     http: HttpConfig = Field(default_factory=HttpConfig)

@@ -10,11 +10,12 @@ from turnwired.domain.message import ToolCall
 
 
 class ApprovalKind(StrEnum):
-    """Why the question is asked: a rule says so, the tool is destructive, or the model repeats itself."""
+    """Why the question is asked: a rule says so, the tool is destructive, the model repeats itself, a tool asks."""
 
     RULE = "RULE"
     DESTRUCTIVE = "DESTRUCTIVE"
     LOOP_DETECTED = "LOOP_DETECTED"
+    INPUT = "INPUT"
 
 
 class ApprovalState(StrEnum):
@@ -36,6 +37,9 @@ class ApprovalDecision(StrEnum):
 
 BY_TIMEOUT = "timeout"
 BY_CASCADE = "cascade"
+BY_TOOL = "tool"
+INPUT = "input"
+"""The permission of questions that tools ask while they run. It has no patterns, and no rule answers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class Approval:
 
     ``permission`` and ``patterns`` say what is asked for, in the words of a PermissionRule; ``always_patterns`` what an
     answer of ALWAYS allows from then on. ``call_digest`` binds an answer to this call (``digest_of_call``).
-    ``resolved_by``: a principal, "timeout", or "cascade" when another answer settled this one too.
+    ``resolved_by``: a principal, "timeout", "cascade" when another answer settled this one too, or "tool" when the tool
+    that asked ended without the answer. ``input_schema_json``: what a tool asks for, None when it asks for consent.
     """
 
     approval_id: str
@@ -62,6 +67,7 @@ class Approval:
     decision: ApprovalDecision | None = None
     resolved_by: str = ""
     resolve_time_ns: int = 0
+    input_schema_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

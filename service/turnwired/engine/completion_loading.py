@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from turnwired.domain.completion import CompletionHook
 from turnwired.domain.errors import ConfigError
-from turnwired.plugins import named, offered
+from turnwired.plugins import named, offered, why_not
 
 logger = logging.getLogger(__name__)
 
@@ -22,16 +22,14 @@ COMPLETION_GROUP: Final = "turnwired.completion"
 def completion_hooks(configured: Mapping[str, str]) -> dict[str, CompletionHook]:
     """Hooks by name. ``configured``: ``module:attribute`` by name; they win over entry points of the same name.
 
-    Raises ConfigError for a configured hook that cannot be loaded. Its message names the error's type only.
+    Raises ConfigError for a configured hook that cannot be loaded. Its message holds no words of the error.
     """
     hooks = _offered()
     for name, reference in configured.items():
         try:
             hooks[name] = _hook(named(reference))
         except Exception as error:  # boundary: importing runs whatever the module holds
-            raise ConfigError(
-                f"completion.hooks.{name}: {reference!r} cannot be loaded: {type(error).__name__}"
-            ) from error
+            raise ConfigError(f"completion.hooks.{name}: {reference!r} cannot be loaded: {why_not(error)}") from error
     return hooks
 
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -60,6 +61,7 @@ from turnwired.engine.request import without_tools
 from turnwired.engine.run_clock import RunClock
 from turnwired.engine.spending import BudgetedCall, admit
 from turnwired.engine.stored import stored_messages
+from turnwired.engine.tool_questions import ToolQuestions
 from turnwired.engine.totals import spending_of
 from turnwired.policy.permissions import Permissions
 from turnwired.providers.port import ModelProvider, ModelRequest
@@ -68,6 +70,7 @@ from turnwired.stray import ANY_FAULT, require_stray
 from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation, ToolOutput
 from turnwired.turn.effects import (
     Abandon,
+    AnswerTool,
     AskHook,
     AwaitAttachments,
     AwaitCaller,
@@ -145,6 +148,7 @@ class Execution:
         self._clock = RunClock(prepared.bounds.run_timeout, prepared.run.create_time_ns, self._deadline_reached)
         self.patience = prepared.spec.caller_timeout  # until the stream that began the run ends as it was asked to
         self._due: set[asyncio.Task[None]] = set()
+        self.questions = ToolQuestions(self.feed)
         self.caller_side = CallerSide(
             prepared.run, prepared.spec.caller.tenant, prepared.bounds.wait_timeout, self._feed_later
         )
@@ -365,6 +369,8 @@ class Execution:
                 self._spawn(effect.call_id, self._run_tool, effect)
             case AwaitCaller():
                 self.caller_side.await_caller(effect.key)
+            case AnswerTool():
+                self.questions.answered(effect)
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
             case AwaitAttachments():
@@ -529,6 +535,7 @@ class Execution:
             headers=prepared.telemetry.headers_for_tool(call_id),
             on_progress=self._progress(call_id),
             on_late=lambda: self.feed(ToolResultLate(call_id)),
+            ask=partial(self.questions.ask, call_id),
         )
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):

@@ -12,7 +12,7 @@ from typing import Final
 
 from turnwired.domain.errors import ConfigError
 from turnwired.engine.hooks import Hook
-from turnwired.plugins import named, offered
+from turnwired.plugins import named, offered, why_not
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def load_hooks(references: Iterable[str]) -> list[Hook]:
         except ConfigError:
             raise
         except Exception as error:  # boundary: importing runs whatever the module holds
-            raise ConfigError(f"hook {reference!r} cannot be loaded: {type(error).__name__}") from error
+            raise ConfigError(f"hook {reference!r} cannot be loaded: {why_not(error)}") from error
     return hooks
 
 

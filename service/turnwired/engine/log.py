@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from turnwired.codec.event import encode_event
 from turnwired.codec.frame import Visibility
+from turnwired.domain.approval import ApprovalKind
 from turnwired.domain.errors import Fenced, StoreError, StoreUnavailable
 from turnwired.domain.event import (
     Event,
@@ -70,6 +71,7 @@ class RunLog:
         self.waiting: int | None = None
         self.left = False
         self._leaving = False
+        self._outlives = False
         self._changes: Changes | None = None
         self._store = store
         self._row_no = row_no
@@ -113,6 +115,7 @@ class RunLog:
             self._kick.set()
             if type(event) is RunWaiting:
                 self.waiting = sequence
+                self._outlives = all(item.kind is not ApprovalKind.INPUT for item in event.approvals)
             elif type(event) is RunResumed or type(event) is RunFinished:
                 self.waiting = None
 
@@ -121,8 +124,13 @@ class RunLog:
         before = self._changes
         self._changes = changes if before is None else joined(before, changes)
 
+    @property
+    def can_be_left(self) -> bool:
+        """Whether the run waits and nothing of it is under way in this process, as a tool is that asks a person."""
+        return self.waiting is not None and self._outlives
+
     def leave(self) -> None:
-        """Stop writing as soon as the run waits for its caller and all of it is stored; another process goes on."""
+        """Stop writing as soon as the run can be left and all of it is stored; another process goes on."""
         self._leaving = True
         self._kick.set()
 
@@ -142,7 +150,7 @@ class RunLog:
                 await self._kick.wait()
                 self._kick.clear()
                 await self._flush()
-                if self._leaving and self.waiting is not None and not self._pending:
+                if self._leaving and self.can_be_left and not self._pending:
                     self.left = True
                     raise Fenced("the run is left waiting for its caller, to be taken up by the next process")
         except StoreError as error:

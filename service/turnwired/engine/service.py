@@ -372,7 +372,7 @@ class Engine:
             retryable=True,
         )
         for live in list(self._live.values()):
-            if live in staying and (live.log.waiting is not None or (live.taken_up and live.execution is None)):
+            if live in staying and (live.log.can_be_left or (live.taken_up and live.execution is None)):
                 continue
             self._end(live, CancelRequested(failure))
         with anyio.move_on_after(10.0):  # a run that cannot be stored in this time is settled at the next start

@@ -51,13 +51,15 @@ File = tuple[Attachment, Blob]
 class Answer:
     """A person's answer. ``patterns``: those of the question's ``always_patterns`` that ALWAYS allows; empty: all.
 
-    ``call_digest``: of the call that the person was shown; None: not held against it.
+    ``call_digest``: of the call that the person was shown; None: not held against it. ``input_json``: the values that a
+    tool asked for, an object.
     """
 
     decision: ApprovalDecision
     patterns: tuple[str, ...] = ()
     comment: str = ""
     call_digest: str | None = None
+    input_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class Steering:
         if asked.state is ApprovalState.PENDING and approval_id in execution.machine.pending_approvals:
             by = caller.principal
             # The model reads it in the place of a result, and no result has a NUL or half a character.
+            execution.questions.require_fitting(asked, answer.decision, answer.input_json)
             comment = answer.comment.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
             execution.feed(ApprovalAnswered(approval_id, answer.decision, by, answer.patterns, comment))
         await _durable(execution, lambda: execution.caller_side.resolutions.get(approval_id))

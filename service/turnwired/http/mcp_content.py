@@ -40,7 +40,7 @@ def tool_to_mcp(tool: Tool, *, modern: bool) -> types.Tool:
         name=tool.ref.routed_name,
         title=tool.title or None,
         description=tool.description,
-        input_schema={"type": "object", **json.loads(tool.input_schema_json)},
+        input_schema={"type": "object", **json.loads(tool.given_schema_json or tool.input_schema_json)},
         output_schema=output,
         annotations=types.ToolAnnotations(
             read_only_hint=hints.read_only,

@@ -147,6 +147,7 @@ class Client:
         decision: ApprovalDecision,
         comment: str = "",
         call_digest: str | None = None,
+        input_json: str | None = None,
     ) -> str:
         """Answer a question; the state of the run after it. Raises CallFailed."""
         request = turn_service_pb2.ResolveApprovalRequest(
@@ -155,6 +156,7 @@ class Client:
             decision=APPROVAL_DECISION.to_wire[decision],
             comment=comment,
             call_digest=call_digest,
+            input_json=input_json,
         )
         try:
             response = await self._turns.ResolveApproval(request, timeout=CALL_SECONDS, metadata=self._metadata)

@@ -61,7 +61,8 @@ def answer(request: turn_service_pb2.ResolveApprovalRequest) -> Answer:
         problems.add("comment", f"has {len(request.comment)} characters; at most {MAX_COMMENT} are allowed")
     problems.raise_if_any()
     digest = request.call_digest if request.HasField("call_digest") else None
-    return Answer(decision, tuple(request.always_patterns), request.comment, digest)
+    filled = request.input_json if request.HasField("input_json") else None
+    return Answer(decision, tuple(request.always_patterns), request.comment, digest, filled)
 
 
 def results(request: turn_service_pb2.SubmitToolResultsRequest) -> list[Handed]:

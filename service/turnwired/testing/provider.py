@@ -16,6 +16,7 @@ from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
     ModelItem,
+    ReasoningChunk,
     TextChunk,
     ToolArgumentsChunk,
     ToolCallClosed,
@@ -25,7 +26,7 @@ from turnwired.domain.generation import (
 from turnwired.domain.message import Blob, Data, Message, OpaqueBlock, Reasoning, Text, ToolCall, ToolResult
 from turnwired.domain.tool import Tool
 from turnwired.domain.usage import Usage, UsageSource, estimated_tokens
-from turnwired.providers.port import ModelLimits, ModelRequest, ProviderInfo, TokenCount
+from turnwired.providers.port import CallLimits, ModelLimits, ModelRequest, ProviderInfo, TokenCount
 
 Gate = Callable[[], Awaitable[object]]
 """Awaited between batches: an event to wait for, so that a test decides when the model goes on."""
@@ -106,20 +107,52 @@ class ScriptedProvider:
         if position >= len(self.script) and not self.repeat_last:
             failure = Failure(FailurePhase.MODEL, Reason.INTERNAL, f"call {position + 1} is beyond the script")
             raise ProviderError(failure)
+        silence = _Silence(request.limits)
         try:
             for step in self.script[min(position, len(self.script) - 1)]:
                 if isinstance(step, ProviderError):
                     raise step
                 if callable(step):
-                    await step()
+                    await silence.until(step)
                 else:
                     yield step
+                    silence.ended(step)
         except (GeneratorExit, asyncio.CancelledError):
             self.closed += 1
             raise
 
     async def aclose(self) -> None:
         """Nothing to close."""
+
+
+_SILENT = "The scripted model was silent for longer than the limits of the call."
+
+
+class _Silence:
+    """Holds what a script waits for to the limits of the call, as a real provider does."""
+
+    def __init__(self, limits: CallLimits) -> None:
+        now = asyncio.get_running_loop().time()
+        self._limits = limits
+        self._end = None if limits.total is None else now + limits.total
+        self._due = None if limits.first_event is None else now + limits.first_event
+
+    def ended(self, items: Sequence[ModelItem]) -> None:
+        """Something was said and taken: from now on it is silence in the middle of an answer."""
+        thinks = bool(items) and isinstance(items[-1], ReasoningChunk) and self._limits.thinking_idle is not None
+        longest = self._limits.thinking_idle if thinks else self._limits.idle
+        self._due = None if longest is None else asyncio.get_running_loop().time() + longest
+
+    async def until(self, gate: Gate) -> None:
+        """Wait; raises PROVIDER_TIMEOUT when that takes longer than may be."""
+        ends = [end for end in (self._end, self._due) if end is not None]
+        try:
+            async with asyncio.timeout_at(min(ends, default=None)) as limit:
+                await gate()
+        except TimeoutError:
+            if not limit.expired():
+                raise  # the gate's own
+            raise fails(Reason.PROVIDER_TIMEOUT, retryable=True, text=_SILENT) from None
 
 
 def _part(content: object) -> object:

@@ -117,8 +117,10 @@ def entry_of(toolset: Toolset, tool: Tool) -> Entry | Failure:
             origin=f"{toolset.set_id}/{native}",
         )
     name = tool.ref.routed_name or native
-    ref = tool.ref if _ROUTED.fullmatch(name) else replace(tool.ref, routed_name=routed_name(None, name))
-    described = replace(tool, ref=ref, input_schema_json=schema.offered_json)
+    name = name if _ROUTED.fullmatch(name) else routed_name(None, name)
+    ref = tool.ref if tool.ref.routed_name == name else replace(tool.ref, routed_name=name)
+    given = tool.input_schema_json if tool.input_schema_json != schema.offered_json else None
+    described = replace(tool, ref=ref, input_schema_json=schema.offered_json, given_schema_json=given)
     return Entry(toolset, described, schema, asks=isinstance(toolset, AsksPermission))
 
 

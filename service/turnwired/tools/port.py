@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import FieldViolation
@@ -21,11 +21,35 @@ LateReporter = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
+class InputRequest:
+    """What a tool asks a person while it runs. ``schema_json``: JSON Schema of an object; None: consent alone.
+
+    ``problems`` says what is wrong with values that do not match; the registry fills it in.
+    """
+
+    message: str
+    schema_json: str | None = None
+    problems: Callable[[Mapping[str, object]], Sequence[str]] = field(default=lambda _: ())
+
+
+@dataclass(frozen=True, slots=True)
+class InputAnswer:
+    """The person's answer, in the words of MCP's elicitation. ``cancel``: nobody answered in time."""
+
+    action: Literal["accept", "decline", "cancel"]
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+AskUser = Callable[[InputRequest], Awaitable[InputAnswer]]
+"""Asks a person and waits for as long as a run waits; the time does not count against the call's timeout."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolInvocation:
     """One execution of a tool. ``arguments`` is the parsed and checked JSON object.
 
     ``timeout`` is in seconds and enforced by the registry around the source's call. ``headers`` carries trace
-    propagation (``traceparent``).
+    propagation (``traceparent``). ``ask`` puts a question to a person; None: nobody can be asked.
     """
 
     run_id: str
@@ -39,6 +63,7 @@ class ToolInvocation:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     on_progress: ProgressReporter | None = None
     on_late: LateReporter | None = None
+    ask: AskUser | None = None
 
 
 @dataclass(frozen=True, slots=True)

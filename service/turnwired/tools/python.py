@@ -28,7 +28,7 @@ from turnwired.domain.faults import where_raised
 from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, ResourceLink, Text
 from turnwired.domain.permission import is_permission
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
-from turnwired.plugins import named, offered
+from turnwired.plugins import named, offered, why_not
 from turnwired.tools.apart import Nursery
 from turnwired.tools.context import ToolContext
 from turnwired.tools.port import ToolInvocation, ToolOutput
@@ -209,6 +209,7 @@ def _arguments(signature: Signature, invocation: ToolInvocation, state: CallStat
             session_id=invocation.session_id,
             attempt=invocation.attempt,
             headers=invocation.headers,
+            _ask=invocation.ask,
             _progress=invocation.on_progress,
             _loop=asyncio.get_running_loop(),
             _loop_thread=threading.get_ident(),
@@ -240,6 +241,8 @@ def load_functions(references: Iterable[str]) -> list[Callable[..., object]]:
     for reference in references:
         try:
             found = named(reference)
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"Python tool {reference!r} cannot be loaded: {why_not(error)}") from error
         except Exception as error:  # boundary: importing runs whatever the module holds
             raise ConfigError(
                 f"Python tool {reference!r} cannot be loaded: {type(error).__name__}: {redact(str(error), 300)}"

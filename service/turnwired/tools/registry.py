@@ -40,7 +40,7 @@ class Source:
 
     ``namespace``: put in front of each name, ``None`` for plain names. ``include`` and ``exclude`` are patterns of
     native names. ``required``: without it no run may start. ``priority``: of two sources that claim one name under
-    ``CollisionPolicy.PRIORITY`` the higher one has it.
+    ``CollisionPolicy.PRIORITY`` the higher one has it. ``kind``: by what reason it is missed.
     """
 
     toolset: Toolset
@@ -49,6 +49,7 @@ class Source:
     exclude: tuple[str, ...] = ()
     required: bool = False
     priority: int = 0
+    kind: ToolSource = ToolSource.LOCAL
 
     def decorated(self) -> Toolset:
         """The toolset as the deployment uses it."""
@@ -194,7 +195,7 @@ async def _listing(member: _Member) -> Listing:
     except ANY_FAULT as error:  # boundary: a source that breaks its port fails alone
         require_stray(error)
         _LOG.warning("tool source %s failed: %s", toolset.set_id, where_raised(error))
-        fault = _unavailable(toolset, f"its discovery raised {type(error).__name__}")
+        fault = _unavailable(member.source, f"its discovery raised {type(error).__name__}")
         return Listing(toolset, failures=(fault,), usable=False)
     failure = toolset.failure
     failures = (*(() if failure is None else (failure,)), *toolset.left_out)
@@ -203,7 +204,7 @@ async def _listing(member: _Member) -> Listing:
 
 def _not_known(member: _Member, patience: float) -> Listing:
     words = f"its tools were not known within {patience:g} s; it goes on trying"
-    return Listing(member.toolset, failures=(_unavailable(member.toolset, words),), usable=False)
+    return Listing(member.toolset, failures=(_unavailable(member.source, words),), usable=False)
 
 
 async def joined(
@@ -283,11 +284,12 @@ def _select(catalog: Catalog, selection: ToolSelection, roles: frozenset[str], a
     return View(entries, (*catalog.failures, *unmatched), collisions, own, roles, allows)
 
 
-def _unavailable(toolset: Toolset, why: str) -> Failure:
+def _unavailable(source: Source, why: str) -> Failure:
+    set_id = source.toolset.set_id
     return Failure(
         phase=FailurePhase.ROUTING,
-        reason=Reason.MCP_UNAVAILABLE,
-        message=f"tool source {toolset.set_id!r} is left out: {why}",
+        reason=Reason.MCP_UNAVAILABLE if source.kind is ToolSource.MCP else Reason.TOOL_SOURCE_UNAVAILABLE,
+        message=f"tool source {set_id!r} is left out: {why}",
         retryable=True,
-        origin=toolset.set_id,
+        origin=set_id,
     )

@@ -94,7 +94,8 @@ def validator_of(schema: Schema) -> jsonschema_rs.Validator:
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
         )
     except jsonschema_rs.ValidationError as error:
-        raise Unusable(f"is not valid: {error.message[:300]}") from error
+        place = "".join(f"/{step}" for step in error.instance_path)[:200]
+        raise Unusable(f"is not valid{place and f' at {place}'}: {error.message[:300]}") from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise Unusable(f"cannot be used: {str(error)[:300]}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -18,10 +19,20 @@ from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision
 from turnwired.tools.access import EVERYBODY, Allows
-from turnwired.tools.port import AsksPermission, CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
+from turnwired.tools.port import (
+    AsksPermission,
+    AskUser,
+    CheckedCall,
+    InputAnswer,
+    InputRequest,
+    ToolInvocation,
+    ToolOutput,
+    Toolset,
+    ToolView,
+)
 from turnwired.tools.repair import repair, unwrapped
 from turnwired.tools.result import settle_failure, settle_output
-from turnwired.tools.schema import CompiledSchema, parse_arguments
+from turnwired.tools.schema import CompiledSchema, compile_schema, parse_arguments
 
 _LOG = logging.getLogger(__name__)
 _MAX_NAMES_TOLD: Final = 10
@@ -114,6 +125,8 @@ class View:
         deadline = anyio.CancelScope()
         if invocation.timeout is not None:
             deadline.deadline = anyio.current_time() + invocation.timeout
+        if invocation.ask is not None:
+            invocation = replace(invocation, ask=_outside(deadline, invocation.ask))
         failure: Failure | None = None
         try:
             with deadline:
@@ -185,6 +198,31 @@ class Joined:
 
     def _of(self, routed_name: str) -> ToolView:
         return self.more if routed_name in self.more.entries else self.base
+
+
+def _outside(deadline: anyio.CancelScope, ask: AskUser) -> AskUser:
+    """Questions to people, checked and while the clock of the call stands still."""
+    waiting = 0
+
+    async def ask_outside(request: InputRequest) -> InputAnswer:
+        nonlocal waiting
+        if request.schema_json is not None:
+            schema = compile_schema(request.schema_json)
+            if isinstance(schema, str):
+                words = f"The tool asks for input by a schema that cannot be used: {schema}"
+                raise ToolError(Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, words))
+            request = replace(request, schema_json=schema.offered_json, problems=schema.violations)
+        left = deadline.deadline - anyio.current_time()
+        waiting += 1
+        deadline.deadline = math.inf
+        try:
+            return await ask(request)
+        finally:
+            waiting -= 1
+            if not waiting:
+                deadline.deadline = anyio.current_time() + left
+
+    return ask_outside
 
 
 def _permitted(entry: Entry, checked: CheckedCall) -> CheckedCall:

@@ -93,10 +93,11 @@ class ToolBatch:
 
     @property
     def goes_on(self) -> bool:
-        """Whether anything can go on without the caller. A call that it is to execute cannot."""
+        """Whether anything can go on without the caller. A call that it is to execute, or asks it, cannot."""
         return self.done or any(
-            call.state in {CallState.RESOLVING, CallState.EXECUTING}
-            or (call.state is CallState.READY and not self._for_caller(call))
+            call.state is CallState.RESOLVING
+            or (call.state is CallState.EXECUTING and not call.asking)
+            or (call.state is CallState.READY and self._may_start(call))
             for call in self._calls
         )
 
@@ -184,11 +185,14 @@ class ToolBatch:
                 call.state = CallState.WITH_CALLER
                 out.emit(ToolCallExecuting(call.call_id))
                 out.do(AwaitCaller(call.call_id))
-            elif self._running < self._max_parallel:
+            elif self._may_start(call):
                 call.state = CallState.EXECUTING
                 self._running += 1
                 out.emit(ToolCallExecuting(call.call_id))
                 out.do(RunTool(call.call_id, call.tool.routed_name, call.arguments))
+
+    def _may_start(self, call: Call) -> bool:
+        return self._running < self._max_parallel and not self._for_caller(call)
 
     def _for_caller(self, call: Call) -> bool:
         return self._returns or (call.tool is not None and call.tool.source is ToolSource.CLIENT)

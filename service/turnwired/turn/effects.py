@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnwired.domain.approval import ApprovalDecision
 from turnwired.domain.event import Event, RunFinished
 from turnwired.domain.message import Message
 from turnwired.domain.model import IterationKind
@@ -63,6 +64,15 @@ class AwaitCaller:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerTool:
+    """Tell a tool what became of the question that it asked. ``decision`` None: nobody answered in time."""
+
+    call_id: str
+    approval_id: str
+    decision: ApprovalDecision | None
+
+
+@dataclass(frozen=True, slots=True)
 class AskHook:
     """Have the deployment's completion hook of this name look at the run -> CompletionDecided.
 
@@ -116,7 +126,9 @@ class Settle:
     messages: tuple[Message, ...]
 
 
-Effect = CallModel | AskHook | ResolveTool | RunTool | AwaitCaller | Wait | Abandon | Settle | AwaitAttachments
+Effect = (
+    CallModel | AskHook | ResolveTool | RunTool | AwaitCaller | AnswerTool | Wait | Abandon | Settle | AwaitAttachments
+)
 
 
 @dataclass(frozen=True, slots=True)

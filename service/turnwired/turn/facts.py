@@ -156,6 +156,18 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class InputAsked:
+    """A tool that runs asks for input, one question at a time. ``title``: its words, for people.
+
+    ``input_schema_json``: of the values that it asks for; None: for consent alone.
+    """
+
+    call_id: str
+    title: str
+    input_schema_json: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalAnswered:
     """A person has answered a question. ``patterns``: those of its ``always_patterns`` that ALWAYS allows; empty: all.
 
@@ -245,7 +257,7 @@ class DriverFailed:
     failure: Failure
 
 
-ToolFact = ToolResolved | ToolProgress | ToolFinished | ApprovalAnswered | CallerResult | WaitExpired
+ToolFact = ToolResolved | ToolProgress | InputAsked | ToolFinished | ApprovalAnswered | CallerResult | WaitExpired
 """Facts about calls of the answer that was given last."""
 
 Fact = (
@@ -260,6 +272,7 @@ Fact = (
     | RetryDue
     | ToolResolved
     | ToolProgress
+    | InputAsked
     | ToolFinished
     | ApprovalAnswered
     | CallerResult

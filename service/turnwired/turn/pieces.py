@@ -35,10 +35,12 @@ class Call:
     ``complete``: the arguments ended well; ``arguments`` is empty before. ``damaged``: fragments were lost or cannot be
     told apart, so that it must not run. ``call_id`` is empty until the call is announced, which takes a name.
     ``waiting`` are native items that came before. ``repairs`` says what was changed in the arguments before it ran.
+    ``asking``: its tool runs, and waits for the answer to a question of its own.
     """
 
     __slots__ = (
         "arguments",
+        "asking",
         "attached",
         "call_id",
         "closed",
@@ -69,6 +71,7 @@ class Call:
         self.state = CallState.STREAMED
         self.result: ToolResult | None = None
         self.repairs: tuple[str, ...] = ()
+        self.asking = False
         self.attached = 0
         self.waiting: list[NativeItem] = []
 

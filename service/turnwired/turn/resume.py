@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from turnwired.domain.approval import Approval, ApprovalDecision
+from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalKind
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
@@ -171,6 +171,8 @@ class _Fold:
     def standing(self) -> Standing | None:
         """Where the run stands; None when it does not wait, or anything is under way beside."""
         told = self._told
+        if told is not None and any(approval.kind is ApprovalKind.INPUT for approval in told.approvals):
+            return None  # the call that asked ran, in a process that is no more
         if told is None or {each.approval_id for each in told.approvals} != set(self._pending):
             return None
         handed = {call.call_id: call for call in told.client_tool_calls}

@@ -12,6 +12,8 @@ from types import MappingProxyType
 from turnwired.domain.approval import (
     BY_CASCADE,
     BY_TIMEOUT,
+    BY_TOOL,
+    INPUT,
     Approval,
     ApprovalDecision,
     ApprovalKind,
@@ -25,10 +27,11 @@ from turnwired.domain.permission import DOOM_LOOP, literal
 from turnwired.domain.policy import PermissionAction, PermissionRule
 from turnwired.policy.permissions import ASKING, Permissions, Ruling, asking_for
 from turnwired.turn.batch import ToolBatch
-from turnwired.turn.effects import AwaitCaller
+from turnwired.turn.effects import AnswerTool, AwaitCaller
 from turnwired.turn.facts import (
     ApprovalAnswered,
     CallerResult,
+    InputAsked,
     ToolFact,
     ToolFinished,
     ToolProgress,
@@ -51,6 +54,7 @@ class Waiting:
         self._ids = ids
         self.permissions = permissions
         self._pending: dict[str, Approval] = {}
+        self._asking: dict[str, str] = {}
         self._waits = False
 
     @property
@@ -78,7 +82,14 @@ class Waiting:
                 if taken:
                     self._rule(fact, batch, out)
                 return taken
-            case ToolFinished() | CallerResult():
+            case InputAsked():
+                return self._input(fact, batch, out)
+            case ToolFinished():
+                taken = batch.finished(fact, out)
+                if taken and fact.call_id in self._asking:
+                    self._give_up(fact.call_id, out)
+                return taken
+            case CallerResult():
                 return batch.finished(fact, out)
             case ApprovalAnswered():
                 return self._answered(fact, batch, out)
@@ -105,6 +116,12 @@ class Waiting:
             self._ask(ruling.kind, asks_for, call, out)
 
     def _ask(self, kind: ApprovalKind, request: PermissionRequest, call: Call, out: Out) -> None:
+        call.state = CallState.ASKED
+        self._put(kind, request, call, out)
+
+    def _put(
+        self, kind: ApprovalKind, request: PermissionRequest, call: Call, out: Out, schema: str | None = None
+    ) -> str:
         called = call_of(call)
         name = called.tool.routed_name
         approval = Approval(
@@ -117,11 +134,41 @@ class Waiting:
             title=request.title or f"Call {name}?",
             run_id=self._run_id,
             call_digest=digest_of_call(name, call.arguments),
+            input_schema_json=schema,
         )
-        call.state = CallState.ASKED
         self._pending[approval.approval_id] = approval
         out.emit(ApprovalRequested(approval))
         out.do(AwaitCaller(approval.approval_id))
+        return approval.approval_id
+
+    # --- a tool asks while it runs ------------------------------------------------------------------------------------
+
+    def _input(self, fact: InputAsked, batch: ToolBatch, out: Out) -> bool:
+        """Put a tool's question to a person. No rule answers it: it is the tool that wants to know."""
+        call = batch.call(fact.call_id)
+        if call is None or call.state is not CallState.EXECUTING or call.asking:
+            return False
+        request = PermissionRequest(INPUT, (), title=fact.title)
+        self._asking[call.call_id] = self._put(ApprovalKind.INPUT, request, call, out, fact.input_schema_json)
+        call.asking = True
+        return True
+
+    def _tell(self, approval: Approval, answer: ApprovalResolved, batch: ToolBatch, out: Out) -> None:
+        """Give a tool the answer to its question; its call goes on, whatever the answer is."""
+        del self._pending[approval.approval_id]
+        out.emit(answer)
+        call = batch.call(approval.call.call_id)
+        assert call is not None, "a question is about a call of the batch"
+        del self._asking[call.call_id]
+        call.asking = False
+        decision = None if answer.resolved_by == BY_TIMEOUT else answer.decision
+        out.do(AnswerTool(call.call_id, approval.approval_id, decision))
+
+    def _give_up(self, call_id: str, out: Out) -> None:
+        """A tool has ended without waiting for the answer to its question."""
+        approval_id = self._asking.pop(call_id)
+        del self._pending[approval_id]
+        out.emit(ApprovalResolved(approval_id, ApprovalDecision.REJECT, BY_TOOL))
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -130,6 +177,9 @@ class Waiting:
         approval, by = self._pending.get(fact.approval_id), fact.resolved_by
         if approval is None:
             return False
+        if approval.kind is ApprovalKind.INPUT:
+            self._tell(approval, ApprovalResolved(fact.approval_id, fact.decision, by, fact.comment), batch, out)
+            return True
         match fact.decision:
             case ApprovalDecision.ONCE:
                 self._resolve(out, batch, approval, ApprovalResolved(approval.approval_id, fact.decision, by))
@@ -147,6 +197,8 @@ class Waiting:
                 comment = f"The user says: {fact.comment}" if fact.comment else ""
                 self._reject(out, batch, approval, answer, Reason.TOOL_REJECTED, words, comment)
                 for other in tuple(self._pending.values()):
+                    if other.kind is ApprovalKind.INPUT:
+                        continue  # its call was let run, and runs
                     answer = ApprovalResolved(other.approval_id, fact.decision, BY_CASCADE)
                     self._reject(out, batch, other, answer, Reason.TOOL_REJECTED, REJECTED_TOO)
         return True
@@ -156,6 +208,9 @@ class Waiting:
         approval = self._pending.get(fact.key)
         if approval is not None:
             answer = ApprovalResolved(fact.key, ApprovalDecision.REJECT, BY_TIMEOUT)
+            if approval.kind is ApprovalKind.INPUT:
+                self._tell(approval, answer, batch, out)
+                return True
             words = "Not executed: the call needs the user's approval, and nobody answered in time."
             self._reject(out, batch, approval, answer, Reason.WAIT_EXPIRED, words)
             return True
@@ -168,12 +223,12 @@ class Waiting:
     def _allow_others(self, out: Out, batch: ToolBatch) -> None:
         """Settle the questions that need none any more, now that there are new rules.
 
-        But not those about circles: each stands for what its tool would be asked about, too.
+        But not those about circles: each stands for what its tool would be asked about, too; and not those of tools.
         """
         for approval in tuple(self._pending.values()):
-            of_circle = approval.kind is ApprovalKind.LOOP_DETECTED
+            ruled = approval.kind in {ApprovalKind.RULE, ApprovalKind.DESTRUCTIVE}
             name = approval.call.tool.routed_name
-            if not of_circle and self.permissions.rules_allow(name, approval.permission, approval.patterns):
+            if ruled and self.permissions.rules_allow(name, approval.permission, approval.patterns):
                 answer = ApprovalResolved(approval.approval_id, ApprovalDecision.ONCE, BY_CASCADE)
                 self._resolve(out, batch, approval, answer)
 
@@ -216,6 +271,7 @@ class Waiting:
     def withdraw(self) -> None:
         """The run has ended: nothing is asked any more."""
         self._pending.clear()
+        self._asking.clear()
         self._waits = False
 
     def restore(self, waiting: RunWaiting) -> None:

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from turnwire.v1 import message_pb2 as turnwire_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aturnwire/v1/approval.proto\x12\x0bturnwire.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19turnwire/v1/message.proto\"\xe5\x03\n\x08\x41pproval\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\'\n\x04kind\x18\x02 \x01(\x0e\x32\x19.turnwire.v1.ApprovalKind\x12#\n\x04\x63\x61ll\x18\x03 \x01(\x0b\x32\x15.turnwire.v1.ToolCall\x12\x12\n\npermission\x18\x04 \x01(\t\x12\x10\n\x08patterns\x18\x05 \x03(\t\x12\x17\n\x0f\x61lways_patterns\x18\x06 \x03(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06run_id\x18\n \x01(\t\x12\x13\n\x0b\x63\x61ll_digest\x18\x0b \x01(\t\x12)\n\x05state\x18\x0c \x01(\x0e\x32\x1a.turnwire.v1.ApprovalState\x12/\n\x08\x64\x65\x63ision\x18\r \x01(\x0e\x32\x1d.turnwire.v1.ApprovalDecision\x12\x13\n\x0bresolved_by\x18\x0e \x01(\t\x12\x30\n\x0cresolve_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x85\x01\n\x0c\x41pprovalKind\x12\x1d\n\x19\x41PPROVAL_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41PPROVAL_KIND_RULE\x10\x01\x12\x1d\n\x19\x41PPROVAL_KIND_DESTRUCTIVE\x10\x02\x12\x1f\n\x1b\x41PPROVAL_KIND_LOOP_DETECTED\x10\x03*\xa2\x01\n\rApprovalState\x12\x1e\n\x1a\x41PPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_STATE_PENDING\x10\x01\x12\x1b\n\x17\x41PPROVAL_STATE_RESOLVED\x10\x02\x12\x1a\n\x16\x41PPROVAL_STATE_EXPIRED\x10\x03\x12\x1c\n\x18\x41PPROVAL_STATE_WITHDRAWN\x10\x04*\x8d\x01\n\x10\x41pprovalDecision\x12!\n\x1d\x41PPROVAL_DECISION_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_DECISION_ONCE\x10\x01\x12\x1c\n\x18\x41PPROVAL_DECISION_ALWAYS\x10\x02\x12\x1c\n\x18\x41PPROVAL_DECISION_REJECT\x10\x03\x42X\n\x0f\x64\x65v.turnwire.v1B\rApprovalProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\x0bTurnwire.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aturnwire/v1/approval.proto\x12\x0bturnwire.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19turnwire/v1/message.proto\"\x9b\x04\n\x08\x41pproval\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\'\n\x04kind\x18\x02 \x01(\x0e\x32\x19.turnwire.v1.ApprovalKind\x12#\n\x04\x63\x61ll\x18\x03 \x01(\x0b\x32\x15.turnwire.v1.ToolCall\x12\x12\n\npermission\x18\x04 \x01(\t\x12\x10\n\x08patterns\x18\x05 \x03(\t\x12\x17\n\x0f\x61lways_patterns\x18\x06 \x03(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06run_id\x18\n \x01(\t\x12\x13\n\x0b\x63\x61ll_digest\x18\x0b \x01(\t\x12)\n\x05state\x18\x0c \x01(\x0e\x32\x1a.turnwire.v1.ApprovalState\x12/\n\x08\x64\x65\x63ision\x18\r \x01(\x0e\x32\x1d.turnwire.v1.ApprovalDecision\x12\x13\n\x0bresolved_by\x18\x0e \x01(\t\x12\x30\n\x0cresolve_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1e\n\x11input_schema_json\x18\x10 \x01(\tH\x00\x88\x01\x01\x42\x14\n\x12_input_schema_json*\x9e\x01\n\x0c\x41pprovalKind\x12\x1d\n\x19\x41PPROVAL_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41PPROVAL_KIND_RULE\x10\x01\x12\x1d\n\x19\x41PPROVAL_KIND_DESTRUCTIVE\x10\x02\x12\x1f\n\x1b\x41PPROVAL_KIND_LOOP_DETECTED\x10\x03\x12\x17\n\x13\x41PPROVAL_KIND_INPUT\x10\x04*\xa2\x01\n\rApprovalState\x12\x1e\n\x1a\x41PPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_STATE_PENDING\x10\x01\x12\x1b\n\x17\x41PPROVAL_STATE_RESOLVED\x10\x02\x12\x1a\n\x16\x41PPROVAL_STATE_EXPIRED\x10\x03\x12\x1c\n\x18\x41PPROVAL_STATE_WITHDRAWN\x10\x04*\x8d\x01\n\x10\x41pprovalDecision\x12!\n\x1d\x41PPROVAL_DECISION_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_DECISION_ONCE\x10\x01\x12\x1c\n\x18\x41PPROVAL_DECISION_ALWAYS\x10\x02\x12\x1c\n\x18\x41PPROVAL_DECISION_REJECT\x10\x03\x42X\n\x0f\x64\x65v.turnwire.v1B\rApprovalProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\x0bTurnwire.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,12 +34,12 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'turnwire.v1.approval_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017dev.turnwire.v1B\rApprovalProtoP\001Z&turnwire.dev/go/turnwire/v1;turnwirev1\252\002\013Turnwire.V1'
-  _globals['_APPROVALKIND']._serialized_start=592
-  _globals['_APPROVALKIND']._serialized_end=725
-  _globals['_APPROVALSTATE']._serialized_start=728
-  _globals['_APPROVALSTATE']._serialized_end=890
-  _globals['_APPROVALDECISION']._serialized_start=893
-  _globals['_APPROVALDECISION']._serialized_end=1034
+  _globals['_APPROVALKIND']._serialized_start=646
+  _globals['_APPROVALKIND']._serialized_end=804
+  _globals['_APPROVALSTATE']._serialized_start=807
+  _globals['_APPROVALSTATE']._serialized_end=969
+  _globals['_APPROVALDECISION']._serialized_start=972
+  _globals['_APPROVALDECISION']._serialized_end=1113
   _globals['_APPROVAL']._serialized_start=104
-  _globals['_APPROVAL']._serialized_end=589
+  _globals['_APPROVAL']._serialized_end=643
 # @@protoc_insertion_point(module_scope)

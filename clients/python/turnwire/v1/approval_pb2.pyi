@@ -14,10 +14,10 @@ import builtins as _builtins
 import sys
 import typing as _typing
 
-if sys.version_info >= (3, 11):
-    from typing import TypeAlias as _TypeAlias, Never as _Never
+if sys.version_info >= (3, 10):
+    from typing import TypeAlias as _TypeAlias
 else:
-    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
+    from typing_extensions import TypeAlias as _TypeAlias
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -35,6 +35,8 @@ class _ApprovalKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Approval
     """The tool is destructive."""
     APPROVAL_KIND_LOOP_DETECTED: _ApprovalKind.ValueType  # 3
     """The model repeats the same call."""
+    APPROVAL_KIND_INPUT: _ApprovalKind.ValueType  # 4
+    """The tool asks for input while it runs."""
 
 class ApprovalKind(_ApprovalKind, metaclass=_ApprovalKindEnumTypeWrapper):
     """Why an approval is asked for."""
@@ -47,6 +49,8 @@ APPROVAL_KIND_DESTRUCTIVE: ApprovalKind.ValueType  # 2
 """The tool is destructive."""
 APPROVAL_KIND_LOOP_DETECTED: ApprovalKind.ValueType  # 3
 """The model repeats the same call."""
+APPROVAL_KIND_INPUT: ApprovalKind.ValueType  # 4
+"""The tool asks for input while it runs."""
 Global___ApprovalKind: _TypeAlias = ApprovalKind  # noqa: Y015
 
 class _ApprovalState:
@@ -130,6 +134,7 @@ class Approval(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     RESOLVED_BY_FIELD_NUMBER: _builtins.int
     RESOLVE_TIME_FIELD_NUMBER: _builtins.int
+    INPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
     """Identifies the approval."""
     kind: Global___ApprovalKind.ValueType
@@ -150,6 +155,10 @@ class Approval(_message.Message):
     """The decision, when state is RESOLVED."""
     resolved_by: _builtins.str
     """Who decided, as in ApprovalResolved."""
+    input_schema_json: _builtins.str
+    """JSON Schema of what the tool asks for, an object. Unset when it asks for
+    consent alone. Its values go to the tool and are not stored.
+    """
     @_builtins.property
     def call(self) -> _message_pb2.ToolCall:
         """Call that waits for the answer."""
@@ -192,11 +201,14 @@ class Approval(_message.Message):
         decision: Global___ApprovalDecision.ValueType = ...,
         resolved_by: _builtins.str = ...,
         resolve_time: _timestamp_pb2.Timestamp | None = ...,
+        input_schema_json: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "create_time", b"create_time", "expire_time", b"expire_time", "resolve_time", b"resolve_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_input_schema_json", b"_input_schema_json", "call", b"call", "create_time", b"create_time", "expire_time", b"expire_time", "input_schema_json", b"input_schema_json", "resolve_time", b"resolve_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["always_patterns", b"always_patterns", "approval_id", b"approval_id", "call", b"call", "call_digest", b"call_digest", "create_time", b"create_time", "decision", b"decision", "expire_time", b"expire_time", "kind", b"kind", "patterns", b"patterns", "permission", b"permission", "resolve_time", b"resolve_time", "resolved_by", b"resolved_by", "run_id", b"run_id", "state", b"state", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_input_schema_json", b"_input_schema_json", "always_patterns", b"always_patterns", "approval_id", b"approval_id", "call", b"call", "call_digest", b"call_digest", "create_time", b"create_time", "decision", b"decision", "expire_time", b"expire_time", "input_schema_json", b"input_schema_json", "kind", b"kind", "patterns", b"patterns", "permission", b"permission", "resolve_time", b"resolve_time", "resolved_by", b"resolved_by", "run_id", b"run_id", "state", b"state", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__input_schema_json: _TypeAlias = _typing.Literal["input_schema_json"]  # noqa: Y015
+    _WhichOneofArgType__input_schema_json: _TypeAlias = _typing.Literal["_input_schema_json", b"_input_schema_json"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__input_schema_json) -> _WhichOneofReturnType__input_schema_json | None: ...
 
 Global___Approval: _TypeAlias = Approval  # noqa: Y015

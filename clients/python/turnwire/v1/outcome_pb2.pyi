@@ -174,6 +174,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The arguments are not those that the approval was shown for."""
     REASON_MESSAGE_TOO_LARGE: _Reason.ValueType  # 22
     """The message is larger than the server takes. Metadata: limit_bytes."""
+    REASON_TOOL_HOST_NOT_FOUND: _Reason.ValueType  # 25
+    """No host of tools has this id."""
+    REASON_TOOL_HOST_TAKEN: _Reason.ValueType  # 26
+    """The id is another host's, or another caller's."""
     REASON_TOOL_NOT_FOUND: _Reason.ValueType  # 30
     """A tool name is not in the registry. Never retried, never replayed."""
     REASON_TOOL_NAME_COLLISION: _Reason.ValueType  # 31
@@ -348,6 +352,10 @@ REASON_APPROVAL_DIGEST_MISMATCH: Reason.ValueType  # 21
 """The arguments are not those that the approval was shown for."""
 REASON_MESSAGE_TOO_LARGE: Reason.ValueType  # 22
 """The message is larger than the server takes. Metadata: limit_bytes."""
+REASON_TOOL_HOST_NOT_FOUND: Reason.ValueType  # 25
+"""No host of tools has this id."""
+REASON_TOOL_HOST_TAKEN: Reason.ValueType  # 26
+"""The id is another host's, or another caller's."""
 REASON_TOOL_NOT_FOUND: Reason.ValueType  # 30
 """A tool name is not in the registry. Never retried, never replayed."""
 REASON_TOOL_NAME_COLLISION: Reason.ValueType  # 31

@@ -877,6 +877,7 @@ class ResolveApprovalRequest(_message.Message):
     ALWAYS_PATTERNS_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
     CALL_DIGEST_FIELD_NUMBER: _builtins.int
+    INPUT_JSON_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Run that waits."""
     approval_id: _builtins.str
@@ -888,6 +889,10 @@ class ResolveApprovalRequest(_message.Message):
     call_digest: _builtins.str
     """Digest that the answer is for, as in Approval. FAILED_PRECONDITION
     (APPROVAL_DIGEST_MISMATCH) when the call is another one.
+    """
+    input_json: _builtins.str
+    """With ONCE: what the tool asked for, a JSON object that matches the
+    approval's input_schema_json. Goes to the tool and is not stored.
     """
     @_builtins.property
     def always_patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -902,14 +907,20 @@ class ResolveApprovalRequest(_message.Message):
         always_patterns: _abc.Iterable[_builtins.str] | None = ...,
         comment: _builtins.str = ...,
         call_digest: _builtins.str | None = ...,
+        input_json: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_call_digest", b"_call_digest", "call_digest", b"call_digest"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_call_digest", b"_call_digest", "_input_json", b"_input_json", "call_digest", b"call_digest", "input_json", b"input_json"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_call_digest", b"_call_digest", "always_patterns", b"always_patterns", "approval_id", b"approval_id", "call_digest", b"call_digest", "comment", b"comment", "decision", b"decision", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_call_digest", b"_call_digest", "_input_json", b"_input_json", "always_patterns", b"always_patterns", "approval_id", b"approval_id", "call_digest", b"call_digest", "comment", b"comment", "decision", b"decision", "input_json", b"input_json", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__call_digest: _TypeAlias = _typing.Literal["call_digest"]  # noqa: Y015
     _WhichOneofArgType__call_digest: _TypeAlias = _typing.Literal["_call_digest", b"_call_digest"]  # noqa: Y015
+    _WhichOneofReturnType__input_json: _TypeAlias = _typing.Literal["input_json"]  # noqa: Y015
+    _WhichOneofArgType__input_json: _TypeAlias = _typing.Literal["_input_json", b"_input_json"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__call_digest) -> _WhichOneofReturnType__call_digest | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__input_json) -> _WhichOneofReturnType__input_json | None: ...
 
 Global___ResolveApprovalRequest: _TypeAlias = ResolveApprovalRequest  # noqa: Y015
 

@@ -6,15 +6,16 @@ Knows no descriptors and no JSON. A call is begun on a connected channel only, s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import grpc
 import grpc.aio
 
-from turnwired.tools.grpc.connection import Losses
+from turnwired.domain.errors import ToolError
+from turnwired.tools.grpc.line import Line
 from turnwired.tools.port import ToolInvocation
 
 _PRINTABLE: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) != "%")
@@ -70,14 +71,18 @@ class TooLong:
 
 
 Answer = Received | Lost | TooLong
+A = TypeVar("A")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A channel, and how often it has lost its connection."""
-
-    channel: grpc.aio.Channel
-    losses: Losses
+async def sent(send: Callable[[int], Awaitable[A | Lost]], *, again: bool) -> A | Lost:
+    """What became of a call, which ``send`` sends, given the number of the attempt; twice if it was lost and may be."""
+    answer = await send(1)
+    if not (again and isinstance(answer, Lost)):
+        return answer
+    try:
+        return await send(2)
+    except ToolError:
+        return Lost()  # that the second was not sent says nothing about the first
 
 
 def metadata_of(invocation: ToolInvocation, token: str) -> tuple[tuple[str, str], ...]:
@@ -110,7 +115,7 @@ async def call_unary(
     try:
         message = await method(request, timeout=limits.timeout, metadata=metadata)
     except grpc.aio.AioRpcError as error:
-        return await _ended(line, before, error, ())
+        return await ended(line, before, error, ())
     except asyncio.CancelledError:
         return Lost()  # the channel was closed, or nobody hears this
     return Received((message,)) if len(message) <= limits.size else TooLong()
@@ -133,8 +138,8 @@ class Stream:
         try:
             return await self._read(call)
         except grpc.aio.AioRpcError as error:
-            ended = await _ended(self.line, before, error, tuple(self.messages))
-            return self.cut(_size_words(self.limits)) if isinstance(ended, TooLong) else ended
+            answer = await ended(self.line, before, error, tuple(self.messages))
+            return self.cut(_size_words(self.limits)) if isinstance(answer, TooLong) else answer
         except asyncio.CancelledError:
             return Lost()
         finally:
@@ -160,7 +165,7 @@ def _size_words(limits: Limits) -> str:
     return f"{limits.size} bytes are the most"
 
 
-async def _ended(line: Line, before: int, error: grpc.aio.AioRpcError, messages: tuple[bytes, ...]) -> Answer:
+async def ended(line: Line, before: int, error: grpc.aio.AioRpcError, messages: tuple[bytes, ...]) -> Answer:
     """Whether the server said so or the connection was lost: gRPC has the same statuses for both.
 
     When in doubt it was lost, for that says less about what has been done. The channel learns of its connection a

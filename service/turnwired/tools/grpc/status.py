@@ -82,8 +82,10 @@ def details_of(metadata: Sequence[tuple[str, str | bytes]]) -> Details:
     return Details(tuple(words), redact(reason, 100), retry_after)
 
 
-def answered(set_id: str, method: str, error: grpc.aio.AioRpcError, *, repeatable: bool, hide: Hide) -> ToolOutput:
-    """The result of a call that the server ended with an error."""
+def answered(
+    source: str, set_id: str, method: str, error: grpc.aio.AioRpcError, *, repeatable: bool, hide: Hide
+) -> ToolOutput:
+    """The result of a call that the server ended with an error. ``source`` is what messages call it."""
     code = error.code()
     details = details_of([(str(key), value) for key, value in error.trailing_metadata() or ()])
     said = [f"{code.name}: {error.details()}" if error.details() else code.name, *details.words]
@@ -93,8 +95,7 @@ def answered(set_id: str, method: str, error: grpc.aio.AioRpcError, *, repeatabl
     failure = Failure(
         phase=FailurePhase.TOOL,
         reason=_reason(code),
-        message=f"gRPC service {set_id!r}: {method} ended with {code.name}"
-        + ("; it may have taken effect" if open_ else ""),
+        message=f"{source}: {method} ended with {code.name}" + ("; it may have taken effect" if open_ else ""),
         retryable=code in _RETRYABLE,
         retry_after=details.retry_after,
         origin=set_id,

@@ -7,12 +7,12 @@ from typing import Final, cast
 
 import anyio
 
-from turnwired.domain.errors import ConfigError, ToolError
+from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Data, Part, Text
 from turnwired.domain.tool import Tool
 from turnwired.tools.apart import Nursery
-from turnwired.tools.grpc.calls import Answer, Limits, Line, Lost, Received, Stream, TooLong, call_unary, metadata_of
+from turnwired.tools.grpc.calls import Answer, Limits, Lost, Received, Stream, TooLong, call_unary, sent
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.connection import Connection
 from turnwired.tools.grpc.listing import Listing, Method
@@ -21,7 +21,6 @@ from turnwired.tools.grpc.status import answered
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.result import json_of
 
-_CONNECT_SECONDS: Final = 3.0
 _STREAM_SHARE: Final = 0.9
 """Of the time for a call: a stream that does not end still gives what came."""
 _LARGE: Final = 256 * 1024
@@ -35,6 +34,7 @@ class GrpcToolset:
         self._set_id = set_id
         self._config = config
         self._connection = Connection(set_id, config)
+        self._peer = self._connection.peer
         self._calls = Nursery()
 
     @property
@@ -45,7 +45,7 @@ class GrpcToolset:
     @property
     def failure(self) -> Failure | None:
         """Why the service cannot be used now, or was not the last time it was asked what it has."""
-        return self._connection.failure
+        return self._peer.failure
 
     @property
     def left_out(self) -> Sequence[Failure]:
@@ -55,31 +55,31 @@ class GrpcToolset:
 
     async def start(self) -> None:
         """Connect in the background."""
-        self._connection.begin()
+        self._peer.begin()
 
     async def tools(self) -> Sequence[Tool]:
         """The tools that are known. Only the first attempt to learn them is waited for, later ones are not."""
         if self._connection.listing is None:
-            await self._connection.first_try()
-        self._connection.begin()
+            await self._peer.first_try()
+        self._peer.begin()
         listing = self._connection.listing
         return () if listing is None else listing.tools
 
     async def call(self, invocation: ToolInvocation) -> ToolOutput:
         """Call a method. A call whose connection was lost is made once more if the method may be repeated, else not."""
         listing = self._connection.listing
-        if listing is None or self._connection.closed:
-            failure = self._connection.failure
-            words = "is closed" if self._connection.closed else "what it has is not known"
-            raise ToolError(failure or self._connection.unavailable(words))
+        if listing is None or self._peer.closed:
+            failure = self._peer.failure
+            words = "is closed" if self._peer.closed else "what it has is not known"
+            raise ToolError(failure or self._peer.unavailable(words))
         method = listing.methods.get(invocation.native_name)
         if method is None:
             raise ToolError(self._failure(Reason.TOOL_NOT_FOUND, f"has no tool {invocation.native_name!r}"))
         request = self._request(invocation, method, listing)
         deadline = None if invocation.timeout is None else anyio.current_time() + invocation.timeout
-        answer = await self._send(invocation, method, request, deadline)
-        if isinstance(answer, Lost) and method.repeatable:
-            answer = await self._again(invocation, method, request, deadline)
+        answer: Answer = await sent(
+            lambda _: self._send(invocation, method, request, deadline), again=method.repeatable
+        )
         match answer:
             case Received(error=None):
                 return await self._output(answer, method, listing)
@@ -93,7 +93,7 @@ class GrpcToolset:
 
     async def aclose(self) -> None:
         """End the connection and every call on it."""
-        await self._connection.aclose()
+        await self._peer.aclose()
         await self._calls.aclose()
 
     def _request(self, invocation: ToolInvocation, method: Method, listing: Listing) -> bytes:
@@ -108,17 +108,11 @@ class GrpcToolset:
         return request
 
     async def _send(self, invocation: ToolInvocation, method: Method, request: bytes, deadline: float | None) -> Answer:
-        left = None if deadline is None else deadline - anyio.current_time()
-        channel = await self._connection.channel(_CONNECT_SECONDS if left is None else min(_CONNECT_SECONDS, left))
-        try:
-            metadata = metadata_of(invocation, self._config.token())
-        except ConfigError as error:
-            raise ToolError(self._connection.unavailable(f"{error}; the call was not sent")) from None
+        line, metadata = await self._peer.for_call(invocation, deadline)
         left = None if deadline is None else max(0.0, deadline - anyio.current_time())
         seconds = (
             self._config.stream_timeout if left is None else min(self._config.stream_timeout, left * _STREAM_SHARE)
         )
-        line = Line(channel, self._connection.losses)
         limits = Limits(left, self._config.max_streamed, self._config.max_message_bytes, seconds)
         if not method.streams:
             work = call_unary(line, method.path, request, metadata, limits)
@@ -128,14 +122,6 @@ class GrpcToolset:
             work = stream.collect(request, metadata)
             return cast("Answer", await self._calls.run(work, f"grpc-stream-{self._set_id}"))
         return stream.cut(f"{limits.seconds:g} s are the most")
-
-    async def _again(
-        self, invocation: ToolInvocation, method: Method, request: bytes, deadline: float | None
-    ) -> Answer:
-        try:
-            return await self._send(invocation, method, request, deadline)
-        except ToolError:
-            return Lost()  # that the second was not sent says nothing about the first
 
     async def _output(self, answer: Received, method: Method, listing: Listing) -> ToolOutput:
         if sum(map(len, answer.messages)) < _LARGE:
@@ -162,14 +148,15 @@ class GrpcToolset:
     async def _refused(self, answer: Received, method: Method, listing: Listing) -> ToolOutput:
         assert answer.error is not None
         output = answered(
+            f"gRPC service {self._set_id!r}",
             self._set_id,
             method.path,
             answer.error,
             repeatable=method.repeatable,
-            hide=self._connection.secrets_hidden,
+            hide=self._peer.secrets_hidden,
         )
         if output.failure is not None and output.failure.reason is Reason.TOOL_NOT_FOUND:
-            self._connection.ask_again()
+            self._peer.ask_again()
         if not answer.messages:
             return output
         before = await self._output(answer, method, listing)

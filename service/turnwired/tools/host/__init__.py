@@ -1,0 +1,1 @@
+"""Apps that serve tools over our own contract, in whatever language they are written."""
