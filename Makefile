@@ -16,7 +16,7 @@ WORKERS ?= 2
 # What `make run` asks: make run PROMPT="What time is it in Paris?"
 PROMPT ?= What time is it in Tokyo?
 
-.PHONY: help run test lint format types layers mutants contract generate bench clean environment-run environment-dev buf model lock
+.PHONY: help run test lint format types layers mutants contract generate conformance bench clean environment-run environment-dev buf model lock
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18
@@ -56,11 +56,15 @@ generate: environment-dev buf ## Write what is generated: the code of the contra
 	@$(PY) scripts/generate.py
 	@$(PY) scripts/profile_docs.py
 
+conformance: environment-dev ## The official MCP conformance suite against the MCP endpoint, 2 minutes (ARGS="ping" narrows)
+	@scripts/environment.sh conformance
+	@$(PY) scripts/conformance_server.py $(ARGS)
+
 bench: environment-dev ## Measure the service beside its floors, 4 minutes (ARGS="--quick", ARGS="--harness")
 	@$(PY) scripts/bench.py $(ARGS)
 
 clean: ## Remove what was made, the environment included (the model stays in the user's cache)
-	@rm -rf $(VENV) scripts/buf/node_modules $(CACHES)
+	@rm -rf $(VENV) scripts/buf/node_modules scripts/conformance/node_modules $(CACHES)
 	@find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +
 
 lock: ## Resolve newer versions and write the lock files

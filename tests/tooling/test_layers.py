@@ -32,6 +32,7 @@ OFFENCES = {
     "http": ("tools", "aiohttp"),
     "sdks": ("engine", "openai"),
     "mcp": ("providers", "mcp"),
+    "asgi": ("rpc", "starlette"),
     "opentelemetry": ("engine", "opentelemetry.trace"),
     "sql": ("engine", "sqlalchemy"),
     "terminal": ("engine", "rich"),

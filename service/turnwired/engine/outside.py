@@ -41,11 +41,11 @@ class OutsideCall:
 
 
 class Outside:
-    """The tools of a deployment for whoever calls them itself. At most ``most`` calls are under way."""
+    """The tools of a deployment for whoever calls them itself. At most ``most`` calls are under way at a time."""
 
     def __init__(self, wiring: Wiring, most: int = 100) -> None:
         self._registry = wiring.registry
-        self._most = most
+        self.most = most
         self._under_way = 0
         self._listed: dict[int, tuple[ToolView, tuple[Tool, ...]]] = {}
         self.stopping = False
@@ -75,7 +75,7 @@ class Outside:
         """
         if self.stopping:
             raise Unavailable(Reason.SHUTTING_DOWN, "The server is stopping; call again.", 1.0)
-        if self._under_way >= self._most:
+        if self._under_way >= self.most:
             words = f"{self._under_way} calls are under way, which is the most this server takes; try again."
             raise Unavailable(Reason.OVERLOADED, words, 1.0)
         self._under_way += 1

@@ -6,6 +6,7 @@ out. It knows callers, and nothing of what is behind it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -20,7 +21,7 @@ from turnwired.callers import Callers, bearer
 from turnwired.domain.errors import Unauthenticated
 from turnwired.domain.faults import where_raised
 from turnwired.domain.run import Caller
-from turnwired.stray import ANY_FAULT, require_stray
+from turnwired.stray import ANY_FAULT
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,11 +48,12 @@ class Guard:
         """Answer an HTTP request; nothing else is served."""
         if scope["type"] != "http":
             return
-        begun = False
+        begun = ended = False
 
         async def watched(message: Message) -> None:
-            nonlocal begun
+            nonlocal begun, ended
             begun = True
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
         try:
@@ -63,10 +65,15 @@ class Guard:
         except ClientDisconnect:
             pass
         except ANY_FAULT as error:  # task boundary: the caller learns that there was one, the log where
-            require_stray(error)
-            _LOG.error("an HTTP request failed: %s", where_raised(error))
+            if _is_cut(error):
+                status, words = 503, "stopping"
+            else:
+                status, words = 500, "internal"
+                _LOG.error("an HTTP request failed: %s", where_raised(error))
             if not begun:
-                await JSONResponse({"error": "internal"}, 500)(scope, receive, send)
+                await JSONResponse({"error": words}, status)(scope, receive, send)
+            elif not ended:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _refusal(self, headers: Headers, scope: Scope) -> Response | None:
         """Why the request is not for this server, or not from a caller of it; None: the caller is in the scope."""
@@ -98,6 +105,12 @@ class Guard:
             return len(given) == 1
         scheme = next((scheme for scheme in _WEB_SCHEMES if origin.startswith(scheme)), None)
         return scheme is not None and _without_port(origin.removeprefix(scheme)) in _LOCAL
+
+
+def _is_cut(error: BaseException) -> bool:
+    """Whether the server stops, and has waited for this request for as long as it may."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def caller_in(scope: Mapping[str, object]) -> Caller:

@@ -58,7 +58,10 @@ def result_to_mcp(result: ToolResult, *, promised: bool, modern: bool) -> types.
     the protocol. So a call that ran without giving it, because the result was too long perhaps, is told as an error.
     """
     failed = result.status is not ToolResultStatus.OK
-    structured: Any = None if result.structured_json is None else json.loads(result.structured_json)
+    value = result.structured_json
+    if value is None and len(result.content) == 1 and isinstance(only := result.content[0].content, Data):
+        value = only.json  # what a tool gives as JSON alone, such as a Python function a dictionary
+    structured: Any = None if value is None else json.loads(value)
     if not modern and not isinstance(structured, dict):
         structured = None
     content = [_block(part.content) for part in result.content]
