@@ -49,6 +49,7 @@ from turnwired.rpc.interceptor import TelemetryInterceptor
 from turnwired.rpc.server import Listen, RpcServer
 from turnwired.rpc.server_service import HasPrice, ServerService
 from turnwired.rpc.session_service import SessionService
+from turnwired.rpc.tool_host_service import ToolHostRegistryService
 from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
@@ -62,8 +63,9 @@ from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.endpoint import Endpoint
 from turnwired.tools.grpc.toolset import GrpcToolset
 from turnwired.tools.host.config import ToolHostConfig
+from turnwired.tools.host.registrations import Admission, Registrations
 from turnwired.tools.host.toolset import HostToolset
-from turnwired.tools.mcp.config import StdioServer
+from turnwired.tools.mcp.config import McpServer, server_kind
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.options import SourceOptions, split_options
 from turnwired.tools.output import compile_output
@@ -126,6 +128,7 @@ class Assembly:
     card: RateCard
     warm: asyncio.Event
     callers: Callers
+    tool_hosts: Registrations
 
 
 def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, str]) -> Config:
@@ -165,13 +168,14 @@ async def assembled(
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
-        registry = Registry(
-            _sources(config, telemetry.mcp, added),
-            collisions=CollisionPolicy(config.tools.collisions),
-            access=_access(config),
-        )
+        hosts = _tool_hosts(config)
+        sources = [*_sources(config, telemetry.mcp, added), *(source for _, source in hosts), *added.sources]
+        registry = Registry(sources, collisions=CollisionPolicy(config.tools.collisions), access=_access(config))
         await registry.start()
         stack.push_async_callback(registry.aclose)
+        admission = Admission(config.server.allow_tool_host_registration, config.server.tool_host_addresses)
+        registrations = Registrations(registry, admission, [toolset for toolset, _ in hosts])
+        stack.push_async_callback(registrations.aclose)
         card = price_card(config, environ)
         warm = asyncio.Event()
         await stack.enter_async_context(_beside(_warm(card, config, registry, warm)))
@@ -182,18 +186,21 @@ async def assembled(
             hooks.append(client.hook())
         wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card), hooks, callers)
         engine = await stack.enter_async_context(Engine(wiring))
-        yield Assembly(engine, telemetry, card, warm, callers)
+        yield Assembly(engine, telemetry, card, warm, callers, registrations)
 
 
 @asynccontextmanager
 async def running(
-    config: Config, environ: Mapping[str, str] = os.environ, own_token: str | None = None
+    config: Config,
+    environ: Mapping[str, str] = os.environ,
+    own_token: str | None = None,
+    additions: Additions | None = None,
 ) -> AsyncIterator[Service]:
     """The service from its first listening socket to its last stored row. Raises ConfigError with one clear line.
 
     ``own_token``: shows an operator, whoever else may call: for a server that a process starts for itself alone.
     """
-    async with assembled(config, environ) as assembly, AsyncExitStack() as stack:
+    async with assembled(config, environ, additions) as assembly, AsyncExitStack() as stack:
         engine, callers = assembly.engine, assembly.callers
         if own_token is not None:
             callers = callers.also(own_token, Caller(principal="cli", roles=frozenset((OPERATOR_ROLE,))))
@@ -211,6 +218,7 @@ async def running(
             [TelemetryInterceptor(assembly.telemetry.rpc)],
             sessions=SessionService(assembly.engine),
             agents=AgentService(assembly.engine),
+            tool_hosts=ToolHostRegistryService(assembly.tool_hosts),
             gate=Gate(callers),
         )
         await rpc.start()
@@ -430,22 +438,29 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
     for server_id, data in config.mcp_servers.items():
         where = f"{config.source}: mcp_servers.{server_id}"
         options, own = _split(data, where)
-        server = _read(StdioServer, own, where)
+        server = _read(server_kind(own), own, where)
         sources.append(_source(McpToolset(server_id, server, telemetry), server, options, ToolSource.MCP))
     for service_id, data in config.grpc_services.items():
         where = f"{config.source}: grpc_services.{service_id}"
         options, own = _split(data, where)
         service = _read(GrpcService, own, where)
         sources.append(_source(GrpcToolset(service_id, service), service, options, ToolSource.GRPC))
+    return sources
+
+
+def _tool_hosts(config: Config) -> list[tuple[HostToolset, Source]]:
+    """The apps of the configuration, and each as a source."""
+    found: list[tuple[HostToolset, Source]] = []
     for host_id, data in config.tool_hosts.items():
         where = f"{config.source}: tool_hosts.{host_id}"
         options, own = _split(data, where)
         host = _read(ToolHostConfig, own, where)
-        sources.append(_source(HostToolset(host_id, host), host, options, ToolSource.HOST))
-    return [*sources, *added.sources]
+        toolset = HostToolset(host_id, host)
+        found.append((toolset, _source(toolset, host, options, ToolSource.HOST)))
+    return found
 
 
-def _source(toolset: Toolset, section: StdioServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
+def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
     return Source(
         options.decorated(toolset),
         namespace=section.namespace or toolset.set_id,

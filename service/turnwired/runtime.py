@@ -158,7 +158,7 @@ class Runtime:
         *,
         agent: str = "",
         session_id: str | None = None,
-        policies: Policy | Mapping[str, object] = NO_POLICY,
+        policies: Policy | Mapping[str, object] | None = None,
         model: ModelSelection | str | None = None,
         tools: ToolSelection | None = None,
         client_tools: Sequence[Callable[..., object]] = (),
@@ -284,7 +284,7 @@ class Runtime:
         self,
         agent: str = "",
         *,
-        policies: Policy | Mapping[str, object] = NO_POLICY,
+        policies: Policy | Mapping[str, object] | None = None,
         model: ModelSelection | str | None = None,
         caller: Caller | None = None,
     ) -> EffectivePolicy:
@@ -431,9 +431,9 @@ def _messages(given: str | Message | Sequence[Message]) -> tuple[Message, ...]:
             return tuple(given)
 
 
-def _policy(given: Policy | Mapping[str, object]) -> Policy:
-    if isinstance(given, Policy):
-        return given
+def _policy(given: Policy | Mapping[str, object] | None) -> Policy:
+    if given is None or isinstance(given, Policy):
+        return given or NO_POLICY
     values, found = read_policy(given, "turn.policy")
     if found:
         raise InvalidRequest([FieldViolation(item.field, item.description) for item in found])

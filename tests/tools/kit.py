@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from turnwired.domain.message import Data, Text, ToolResult
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool, ToolRef, ToolSelection, ToolSource
-from turnwired.tools.mcp.config import StdioServer
+from turnwired.tools.mcp.config import HttpServer, McpServer, StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.port import ProgressReporter, ToolInvocation, ToolOutput, ToolRegistry, ToolView
 from turnwired.tools.python import PythonToolset
@@ -158,15 +158,28 @@ def misbehaving(*options: str, **settings: object) -> StdioServer:
             "command": sys.executable,
             "args": (str(SERVER), *options),
             "connect_timeout": 20,
+            "discovery_grace": 20,  # a machine that is busy with other tests is no broken server
             "close_timeout": 2,
             **settings,
         }
     )
 
 
+def at(url: str, **settings: object) -> HttpServer:
+    """The configuration of the server at this address."""
+    return HttpServer.model_validate({"url": url, "connect_timeout": 20, "discovery_grace": 20, **settings})
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], within: float = 10.0) -> None:
+    """Return when the condition holds, of which nobody tells; it is asked a hundred times a second."""
+    with anyio.fail_after(within):
+        while not await condition():  # noqa: ASYNC110 - it has no event
+            await anyio.sleep(0.01)
+
+
 @asynccontextmanager
 async def mcp_server(
-    config: StdioServer, telemetry: RecordingTelemetry | None = None
+    config: McpServer, telemetry: RecordingTelemetry | None = None
 ) -> AsyncIterator[tuple[McpToolset, ToolView]]:
     """A started server ``m`` and a view over it alone; ended afterwards."""
     toolset = McpToolset("m", config, telemetry or RecordingTelemetry())

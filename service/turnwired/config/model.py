@@ -77,7 +77,8 @@ class ServerConfig(_Section):
     """The gRPC server.
 
     ``grace_seconds``: how long runs in flight may go on after SIGTERM before they are cancelled. ``heartbeat_seconds``:
-    after so much silence an empty frame is sent on a stream.
+    after so much silence an empty frame is sent on a stream. ``tool_host_addresses``: patterns of addresses beyond this
+    machine at which tool hosts may register.
     """
 
     insecure_listen: bool = False
@@ -87,6 +88,8 @@ class ServerConfig(_Section):
     max_run_depth: int = Field(default=4, ge=0, le=100)
     heartbeat_seconds: float = Field(default=15.0, ge=1, le=600)
     reflection: bool = True
+    allow_tool_host_registration: bool = False
+    tool_host_addresses: tuple[Annotated[str, Field(min_length=1)], ...] = ()
 
     @field_validator("listen")
     @classmethod
@@ -98,6 +101,12 @@ class ServerConfig(_Section):
                 " server.insecure_listen = true behind a proxy that has it"
             )
         return value
+
+    @model_validator(mode="after")
+    def _check_tool_hosts(self) -> ServerConfig:
+        if self.tool_host_addresses and not self.allow_tool_host_registration:
+            raise located("tool_host_addresses", "counts with allow_tool_host_registration = true only")
+        return self
 
     @property
     def address(self) -> ListenAddress:

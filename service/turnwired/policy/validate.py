@@ -89,8 +89,10 @@ def read_policy(data: Mapping[str, object], prefix: str = "") -> tuple[dict[str,
 def _suggestion(path: str) -> str:
     """The setting that was probably meant, by its whole path or by its last word."""
     word = path.rpartition(".")[2]
-    within = [known for known in LEAF if word and word in known.rpartition(".")[2].split("_")]
-    close = difflib.get_close_matches(path, LEAF, n=1, cutoff=0.8) or sorted(within)
+    names = {known: known.rpartition(".")[2] for known in LEAF}
+    whole = [known for known, name in names.items() if word == name]
+    within = sorted(known for known, name in names.items() if word and word in name.split("_"))
+    close = whole or difflib.get_close_matches(path, LEAF, n=1, cutoff=0.8) or within
     return f"; did you mean {' or '.join(close)}?" if 0 < len(close) <= 3 else ""
 
 

@@ -159,6 +159,8 @@ class FakeMcpServer:
 class _Opener:
     """Opens links to a fake server."""
 
+    transport = "pipe"
+
     def __init__(self, server: FakeMcpServer, config: StdioServer) -> None:
         self._server = server
         self._config = config
@@ -172,7 +174,7 @@ class _Opener:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Link]:
-        from turnwired.tools.mcp.session import open_link
+        from turnwired.tools.mcp.stdio import open_link
 
         self._server.connections += 1
         pipe = _Pipe(self._server)

@@ -43,6 +43,8 @@ _NOT_EXECUTED: Final = frozenset(
         Reason.TOOL_NOT_EXECUTED,
         Reason.TOOL_ARGUMENTS_INVALID,
         Reason.MCP_UNAVAILABLE,
+        Reason.MCP_AUTH_FAILED,
+        Reason.MCP_SESSION_LOST,
         Reason.TOOL_SOURCE_UNAVAILABLE,
         Reason.OVERLOADED,
     )

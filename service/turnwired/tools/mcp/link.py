@@ -32,10 +32,23 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The connection ended before an answer. ``sent``: the request may have reached the server."""
+    """The request ended without a JSON-RPC answer. ``sent``: it may have been executed.
+
+    ``stale``: the server has forgotten the session. ``status`` is that of an HTTP answer, ``retry_after`` what it said,
+    in seconds. ``unreachable``: no connection could be made.
+    """
 
     sent: bool
     why: str
+    stale: bool = False
+    status: int | None = None
+    retry_after: float | None = None
+    unreachable: bool = False
+
+    @property
+    def worth_repeating(self) -> bool:
+        """Whether asking again at once may help, as far as the connection is concerned."""
+        return self.status is None or self.stale
 
 
 Answer = Answered | Refused | Lost
@@ -43,10 +56,14 @@ Answer = Answered | Refused | Lost
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All tools of a server, and those of its entries that are none."""
+    """All tools of a server, and those of its entries that are none.
+
+    ``fresh_for``: seconds for which the server says that it holds; None where it does not say.
+    """
 
     tools: Sequence[Tool]
     left_out: Sequence[Failure]
+    fresh_for: float | None = None
 
 
 class Link(Protocol):
@@ -57,23 +74,73 @@ class Link(Protocol):
         """Why it ended, in words for an operator; empty while it is up."""
         ...
 
+    @property
+    def protocol_version(self) -> str:
+        """The version agreed on."""
+        ...
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answers."""
+        ...
+
+    @property
+    def lingers(self) -> bool:
+        """Whether requests in flight may be answered after it is closed."""
+        ...
+
     async def wait_closed(self) -> None:
-        """Return when the other side has gone."""
+        """Return when the other side has gone, or has forgotten us."""
+        ...
+
+    async def drained(self) -> None:
+        """Return when no request is in flight."""
         ...
 
     async def list_tools(self) -> Listing:
         """All pages. Raises ToolError(MCP_DISCOVERY_FAILED)."""
         ...
 
+    async def list_all(self, method: str, key: str) -> Sequence[Mapping[str, object]] | Lost | Refused:
+        """All pages of another list (``resources/list`` and its ``resources``); empty where there is none."""
+        ...
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, object],
+        meta: Mapping[str, str],
+        on_progress: ProgressReporter | None = None,
+    ) -> Answer:
+        """One request of any kind. When cancelled, the server is told so."""
+        ...
+
     async def call_tool(
         self, name: str, arguments: Mapping[str, object], meta: Mapping[str, str], on_progress: ProgressReporter | None
     ) -> Answer:
-        """One request. When cancelled, the server is told so."""
+        """One ``tools/call``. When cancelled, the server is told so."""
+        ...
+
+    async def watch(self) -> None:
+        """Have the server say when its tools change, where it can. Until cancelled."""
+        ...
+
+    async def changed(self) -> None:
+        """Return when the server has said that its tools have changed, since this returned last."""
+        ...
+
+    async def keep_alive(self, every: float, within: float) -> None:
+        """Ask the idle server for a sign of life, where the era has it; close the link without one. Until cancelled."""
         ...
 
 
 class Opener(Protocol):
     """Opens links to one server."""
+
+    @property
+    def transport(self) -> str:
+        """For telemetry: ``pipe`` or ``tcp``."""
+        ...
 
     async def prepare(self) -> None:
         """What takes long and concerns no server: loading the SDK."""

@@ -1,28 +1,34 @@
-"""A link to a server over stdio: the SDK's session and dispatcher over our own pipes.
+"""A session with a server: the SDK's session and dispatcher over a wire, whichever it is.
 
-The only module that imports the SDK; it is itself imported late. The SDK negotiates the version, correlates requests,
-sends cancellations and answers the server's own requests. Listings and results are taken before its validation, which
-rejects a whole page for one bad tool and a result that the tool has already produced.
+Imports the SDK, so it is itself imported late. The SDK negotiates the version, correlates requests, sends cancellations
+and answers the server's own requests. Listings and results are taken before its validation, which rejects a whole page
+for one bad tool and a result that the tool has already produced.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import logging
-import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Any, Final, Self
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, cast
 
 import anyio
 import mcp_types as types
 from mcp import MCPError
 from mcp.client.session import ClientSession
+from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.dispatcher import CallOptions
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -30,164 +36,77 @@ import turnwired
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.tool import Tool
-from turnwired.telemetry.port import McpTelemetry
-from turnwired.tools.mcp.content import tool_of
+from turnwired.telemetry.port import ClientOperation, McpTelemetry
+from turnwired.tools.mcp.content import left_out, tool_of
 from turnwired.tools.mcp.link import Answer, Answered, Listing, Lost, Refused
-from turnwired.tools.mcp.process import Pipe, TooLong
+from turnwired.tools.mcp.wire import Wire
 from turnwired.tools.port import ProgressReporter
 from turnwired.tools.result import redact
-
-_LOG = logging.getLogger(__name__)
 
 MAX_PAGES: Final = 200
 MAX_TOOLS: Final = 10_000
 _FIRST_ID: Final = 1001  # the SDK numbers its own requests, those of the handshake, from 1
-_EXIT_GRACE: Final = 0.5  # seconds between the end of its output and its exit code
-_TOO_LARGE: Final = -32099  # our own, for an answer that we did not read to its end
-_ID_AT_START: Final = re.compile(rb'^\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d+)')
-_ID_AT_END: Final = re.compile(rb'"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
-# The SDK's warnings quote what a server sent.
+_LISTEN_AGAIN: Final = 5.0
+_LISTEN_AGAIN_AT_MOST: Final = 300.0
+_MAX_FRESH: Final = 24 * 3600.0
+# What the SDK logs quotes what a server sent, tracebacks included; the HTTP client logs whole addresses.
 for _name in ("mcp", "client"):
-    logging.getLogger(_name).setLevel(logging.ERROR)
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+for _name in ("httpx2", "httpcore2"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 _CLIENT: Final = types.Implementation(name="turnwire", version=turnwired.__version__)
 
 
-class _Reader:
-    """The SDK's read stream over a child's lines. Lines that are no messages are counted and passed over."""
+class SessionLink:
+    """A ``Link``. ``session`` is entered, and ``negotiate`` awaited, by whoever opens it."""
 
-    def __init__(self, process: Pipe) -> None:
-        self._process = process
-        self.noise = 0
-        self.broken = ""
-        self.closed = anyio.Event()
-
-    async def receive(self) -> SessionMessage | Exception:
-        while (line := await self._process.receive()) is not None:
-            message = _cut_short(line) if isinstance(line, TooLong) else _message(line)
-            if message is not None:
-                return SessionMessage(message)
-            if isinstance(line, TooLong) and line.head.lstrip().startswith(b"{"):
-                # Whose answer it was cannot be told, so no call can be waited for any more.
-                self.broken = "sent a message longer than max_message_bytes"
-                break
-            if line:
-                self.noise += 1
-                if self.noise == 1:
-                    _LOG.warning("MCP server %s writes to stdout what is no JSON-RPC message", self._process.name)
-        self.closed.set()
-        raise anyio.EndOfStream
-
-    async def aclose(self) -> None:
-        """The process is closed by whoever started it."""
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        return None
-
-
-class _Writer:
-    """The SDK's write stream. Remembers which requests may have reached the server."""
-
-    def __init__(self, process: Pipe) -> None:
-        self._process = process
-        self.last_request_id: str | int | None = None
-        self.sent: set[str | int] = set()
-
-    async def send(self, item: SessionMessage, /) -> None:
-        message = item.message
-        data = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-        try:
-            # A request may wait for a full pipe, within its caller's deadline. A cancellation may not.
-            await self._process.send(data, wait=isinstance(message, types.JSONRPCRequest))
-        except BrokenPipeError as error:
-            raise anyio.BrokenResourceError from error
-        if isinstance(message, types.JSONRPCRequest):
-            self.last_request_id = message.id
-            self.sent.add(message.id)
-
-    async def aclose(self) -> None:
-        """The process is closed by whoever started it."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        return None
-
-
-def _message(line: bytes) -> types.JSONRPCMessage | None:
-    if not line.lstrip().startswith(b"{"):
-        return None
-    try:
-        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError:
-        pass
-    try:
-        # Invalid UTF-8 and lone surrogates are no reason to leave a call without its answer.
-        return types.jsonrpc_message_adapter.validate_python(json.loads(line.decode("utf-8", "replace")), by_name=False)
-    except (ValidationError, ValueError, RecursionError):
-        return None
-
-
-def _cut_short(line: TooLong) -> types.JSONRPCMessage | None:
-    """An error in place of an answer that is too long, if it can be told whose answer it is."""
-    found = _ID_AT_START.match(line.head) or _ID_AT_END.search(line.tail)
-    if found is None:
-        return None
-    error = types.ErrorData(code=_TOO_LARGE, message="the answer is longer than max_message_bytes")
-    return types.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error)
-
-
-class StdioLink:
-    """A ``Link``. Made by ``open_link``."""
-
-    def __init__(self, server_id: str, process: Pipe, telemetry: McpTelemetry) -> None:
+    def __init__(self, server_id: str, wire: Wire, telemetry: McpTelemetry) -> None:
         self._server_id = server_id
-        self._process = process
+        self._wire = wire
         self._telemetry = telemetry
-        self._reader = _Reader(process)
-        self._writer = _Writer(process)
-        self._dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(self._reader, self._writer)
         self._ids = itertools.count(_FIRST_ID)
         self._meta: dict[str, object] = {}
-        self.session = ClientSession(dispatcher=self._dispatcher, client_info=_CLIENT)
+        self._modern = False
+        self._mirrored: dict[str, dict[tuple[str, ...], str]] = {}
+        self._changed = anyio.Event()
+        self.in_flight = 0
+        self._idle = anyio.Event()
+        self._last_answer = 0.0
+        self.session = ClientSession(
+            dispatcher=wire.dispatcher, client_info=_CLIENT, message_handler=self._on_notification
+        )
 
     @property
     def end_reason(self) -> str:
-        """Why it ended: its exit code and its last words on stderr."""
-        if self._reader.broken:
-            return self._reader.broken
-        return ended(self._process) if self._gone else ""
+        """Why it ended."""
+        return self._wire.end_reason
 
     @property
-    def _gone(self) -> bool:
-        return self._process.ended.is_set() or self._reader.closed.is_set()
+    def protocol_version(self) -> str:
+        """The version agreed on."""
+        return self.session.protocol_version or ""
+
+    @property
+    def lingers(self) -> bool:
+        """Whether requests in flight may be answered after it is closed: each has a connection of its own over HTTP."""
+        return self._wire.transport == "tcp"
 
     def abandon(self) -> None:
         """We end the connection."""
-        if not self._gone:
-            self._reader.broken = "was stopped"
-            self._reader.closed.set()
+        self._wire.close("was stopped")
 
     async def wait_closed(self) -> None:
         """Return when the server has gone, or has sent what cannot be read."""
-        await self._reader.closed.wait()
+        await self._wire.closed.wait()
+
+    async def drained(self) -> None:
+        """Return when no request is in flight."""
+        while self.in_flight:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    # --- agreeing on a version ---------------------------------------------------------------------------------------
 
     async def negotiate(self, discover_timeout: float) -> None:
         """Agree on a version: ``server/discover``, else ``initialize``. Raises MCPError or what validation raises."""
@@ -200,54 +119,9 @@ class StdioLink:
             if error.code != types.UNSUPPORTED_PROTOCOL_VERSION or not await self._discover(discover_timeout):
                 raise
 
-    async def list_tools(self) -> Listing:
-        """All pages, at most 200 of them and 10,000 tools. Raises ToolError when there is no first page."""
-        tools: list[Tool] = []
-        left_out: list[Failure] = []
-        cursors: set[str] = set()
-        cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            page = await self._page(cursor)
-            entries = page.get("tools")
-            for entry in entries if isinstance(entries, list) else ():
-                tool = tool_of(self._server_id, entry)
-                left_out.append(tool) if isinstance(tool, Failure) else tools.append(tool)
-            following = page.get("nextCursor")
-            if not isinstance(following, str):
-                return Listing(tuple(tools), tuple(left_out))
-            if following in cursors or len(tools) > MAX_TOOLS:
-                break
-            cursors.add(following)
-            cursor = following
-        words = f"the tool list of {self._server_id!r} does not end (repeated cursor, or too many pages or tools)"
-        left_out.append(self._discovery_failure(f"{words}; {len(tools)} tools of it are used"))
-        return Listing(tuple(tools[:MAX_TOOLS]), tuple(left_out))
-
-    async def call_tool(
-        self, name: str, arguments: Mapping[str, object], meta: Mapping[str, str], on_progress: ProgressReporter | None
-    ) -> Answer:
-        """``tools/call``, without the SDK's checks of the result."""
-        params: dict[str, Any] = {"name": name, "arguments": dict(arguments)}
-        with self._telemetry.operation(
-            "tools/call", tool=name, protocol_version=self.session.protocol_version, transport="pipe"
-        ) as operation:
-            answer, request_id = await self._request("tools/call", params, meta, on_progress)
-            operation.request_id(request_id)
-            match answer:
-                case Answered(result):
-                    if result.get("isError") is True:
-                        operation.failed("tool_error")
-                case Refused(code):
-                    operation.failed(str(code))
-                case Lost():
-                    operation.failed("connection_closed")
-        return answer
-
     async def _discover(self, within: float) -> bool:
         """Whether the server speaks an era that needs no handshake; its version is adopted if so."""
-        with self._telemetry.operation(
-            "server/discover", tool=None, protocol_version=LATEST_MODERN_VERSION, transport="pipe"
-        ) as operation:
+        with self._operation("server/discover", None, LATEST_MODERN_VERSION) as operation:
             raw: dict[str, Any] | None = None
             try:
                 with anyio.move_on_after(within):
@@ -255,15 +129,11 @@ class StdioLink:
                 if raw is None:
                     operation.failed("timeout")
             except MCPError as error:
-                operation.failed(str(error.code))
-                if error.code == types.CONNECTION_CLOSED and self._gone:
-                    raise
-                supported = error.data.get("supported") if isinstance(error.data, dict) else None
-                if isinstance(supported, list) and not any(item in HANDSHAKE_PROTOCOL_VERSIONS for item in supported):
+                operation.failed(self._error_type(error))
+                if self._hopeless(error):
                     raise
             finally:
-                if self._writer.last_request_id is not None:
-                    operation.request_id(str(self._writer.last_request_id))
+                self._note_id(operation)
         if raw is None:
             return False
         try:
@@ -273,6 +143,7 @@ class StdioLink:
         if not any(version in result.supported_versions for version in MODERN_PROTOCOL_VERSIONS):
             return False
         self.session.adopt(result)
+        self._modern = True
         self._meta = {
             types.PROTOCOL_VERSION_META_KEY: self.session.protocol_version,
             types.CLIENT_INFO_META_KEY: _CLIENT.model_dump(by_alias=True, mode="json", exclude_none=True),
@@ -280,44 +151,131 @@ class StdioLink:
         }
         return True
 
+    def _hopeless(self, error: MCPError) -> bool:
+        """Whether the handshake of the older era would fail as well."""
+        judged = self._wire.judge(error, 0)
+        if isinstance(judged, Lost):
+            return judged.status is None or judged.status in (401, 403, 429)
+        supported = error.data.get("supported") if isinstance(error.data, dict) else None
+        return isinstance(supported, list) and not any(item in HANDSHAKE_PROTOCOL_VERSIONS for item in supported)
+
     async def _initialize(self) -> None:
-        with self._telemetry.operation("initialize", tool=None, protocol_version=None, transport="pipe") as operation:
+        with self._operation("initialize", None, None) as operation:
             try:
                 await self.session.initialize()
             except MCPError as error:
-                operation.failed(str(error.code))
+                operation.failed(self._error_type(error))
                 raise
             finally:
-                if self._writer.last_request_id is not None:
-                    operation.request_id(str(self._writer.last_request_id))
+                self._note_id(operation)
 
-    async def _page(self, cursor: str | None) -> Mapping[str, object]:
-        params: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
-        with self._telemetry.operation(
-            "tools/list", tool=None, protocol_version=self.session.protocol_version, transport="pipe"
-        ) as operation:
-            answer, request_id = await self._request("tools/list", params, {}, None)
-            operation.request_id(request_id)
+    # --- lists -------------------------------------------------------------------------------------------------------
+
+    async def list_tools(self) -> Listing:
+        """All pages, at most 200 of them and 10,000 tools. Raises ToolError when there is no first page."""
+        tools: list[Tool] = []
+        left: list[Failure] = []
+        fresh_for: float | None = None
+        pages = _Pages()
+        while pages.more:
+            page = await self._page_of_tools(pages.cursor)
+            entries = page.get("tools")
+            for entry in entries if isinstance(entries, list) else ():
+                tool = self._tool(entry)
+                left.append(tool) if isinstance(tool, Failure) else tools.append(tool)
+            if (lasts := _fresh_for(page)) is not None:
+                fresh_for = lasts if fresh_for is None else min(lasts, fresh_for)
+            pages.next(page.get("nextCursor"), len(tools))
+        if pages.endless:
+            words = f"the tool list of {self._server_id!r} does not end (repeated cursor, or too many pages or tools)"
+            left.append(self._discovery_failure(f"{words}; {len(tools)} tools of it are used"))
+        return Listing(tuple(tools[:MAX_TOOLS]), tuple(left), fresh_for)
+
+    async def list_all(self, method: str, key: str) -> Sequence[Mapping[str, object]] | Lost | Refused:
+        """All pages of another list, within the same bounds."""
+        found: list[Mapping[str, object]] = []
+        pages = _Pages()
+        while pages.more:
+            answer = await self.request(method, {} if pages.cursor is None else {"cursor": pages.cursor}, {})
             match answer:
                 case Answered(result):
-                    return result
-                case Refused(code, message):
-                    operation.failed(str(code))
-                    if code == types.METHOD_NOT_FOUND and cursor is None:
-                        return {}  # a server of resources or prompts only
-                    words = f"{self._server_id!r} refuses to list its tools: {redact(message, 300)}"
-                    raise ToolError(self._discovery_failure(words, str(code)))
-                case Lost(why=why):
-                    operation.failed("connection_closed")
-                    words = f"{self._server_id!r} {why} while it listed its tools"
-                    raise ToolError(self._discovery_failure(words))
+                    entries = result.get(key)
+                    if isinstance(entries, list):
+                        found += [cast("Mapping[str, object]", entry) for entry in entries if isinstance(entry, dict)]
+                    pages.next(result.get("nextCursor"), len(found))
+                case Refused(code) if code == types.METHOD_NOT_FOUND:
+                    return ()
+                case _:
+                    return answer
+        return found[:MAX_TOOLS]
 
-    async def _request(
-        self, method: str, params: dict[str, Any], meta: Mapping[str, str], on_progress: ProgressReporter | None
-    ) -> tuple[Answer, str]:
-        # Ids are ours, so that telemetry and the question "was it sent?" can name the request.
-        request_id = next(self._ids)
-        options: CallOptions = {"request_id": request_id}
+    def _tool(self, entry: object) -> Tool | Failure:
+        tool = tool_of(self._server_id, entry)
+        if isinstance(tool, Failure) or not self._modern or self._wire.transport != "tcp":
+            return tool
+        # Which arguments are repeated in headers, so that proxies can route by them (2026-07-28).
+        name, schema = tool.ref.native_name, cast("dict[str, Any]", entry)["inputSchema"]
+        if (wrong := find_invalid_x_mcp_header(schema)) is not None:
+            return left_out(self._server_id, name, redact(wrong, 300))
+        self._mirrored[name] = x_mcp_header_map(schema)
+        return tool
+
+    async def _page_of_tools(self, cursor: str | None) -> Mapping[str, object]:
+        answer = await self.request("tools/list", {} if cursor is None else {"cursor": cursor}, {})
+        match answer:
+            case Answered(result):
+                return result
+            case Refused(code, message):
+                if code == types.METHOD_NOT_FOUND and cursor is None:
+                    return {}  # a server of resources or prompts only
+                words = f"{self._server_id!r} refuses to list its tools: {redact(message, 300)}"
+                raise ToolError(self._discovery_failure(words, str(code)))
+            case Lost(why=why):
+                words = f"{self._server_id!r} {why} while it listed its tools"
+                raise ToolError(self._discovery_failure(words, "" if answer.status is None else str(answer.status)))
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, object], meta: Mapping[str, str], on_progress: ProgressReporter | None
+    ) -> Answer:
+        """``tools/call``, without the SDK's checks of the result."""
+        return await self.request("tools/call", {"name": name, "arguments": dict(arguments)}, meta, on_progress)
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, object],
+        meta: Mapping[str, str],
+        on_progress: ProgressReporter | None = None,
+    ) -> Answer:
+        """One request, told to telemetry."""
+        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        tool = name if method == "tools/call" and isinstance(name, str) else None
+        with self._operation(method, tool, self.session.protocol_version) as operation:
+            # Ids are ours, so that telemetry and the question "was it sent?" can name the request.
+            request_id = next(self._ids)
+            operation.request_id(str(request_id))
+            answer = await self._send(request_id, method, dict(params), meta, on_progress)
+            match answer:
+                case Answered(result):
+                    if result.get("isError") is True:
+                        operation.failed("tool_error")
+                case Refused(code):
+                    operation.failed(str(code))
+                case Lost(status=status):
+                    operation.failed("connection_closed" if status is None else str(status))
+        return answer
+
+    async def _send(
+        self,
+        request_id: int,
+        method: str,
+        params: dict[str, Any],
+        meta: Mapping[str, str],
+        on_progress: ProgressReporter | None,
+    ) -> Answer:
+        options: CallOptions = {"request_id": request_id, "headers": self._headers(method, params)}
         if self._meta or meta:
             params["_meta"] = {**meta, **self._meta}
         waiting = True
@@ -328,17 +286,98 @@ class StdioLink:
                     on_progress(progress, total, message or "")
 
             options["on_progress"] = report
+        self.in_flight += 1
         try:
-            result = await self._dispatcher.send_raw_request(method, params, options)
+            result = await self._wire.dispatcher.send_raw_request(method, params, options)
         except MCPError as error:
-            if error.code == types.CONNECTION_CLOSED and self._gone:
-                why = self.end_reason or "went away"
-                return Lost(sent=request_id in self._writer.sent, why=why), str(request_id)
-            return Refused(error.code, error.message), str(request_id)
+            return self._wire.judge(error, request_id)
         finally:
             waiting = False
-            self._writer.sent.discard(request_id)
-        return Answered(result), str(request_id)
+            self.in_flight -= 1
+            if not self.in_flight:
+                self._idle.set()
+            self._wire.settled(request_id)
+        self._last_answer = anyio.current_time()
+        return Answered(result)
+
+    def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        """What HTTP is told beside the message."""
+        if self._wire.transport != "tcp":
+            return {}
+        headers = {MCP_PROTOCOL_VERSION_HEADER: self.session.protocol_version or ""}
+        if not self._modern:
+            return headers
+        headers[MCP_METHOD_HEADER] = method
+        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        if isinstance(name, str):
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
+            if method == "tools/call" and (mirrored := self._mirrored.get(name)):
+                headers.update(mcp_param_headers(mirrored, params.get("arguments") or {}))
+        return headers
+
+    # --- what the server says of its own accord, and whether it lives ------------------------------------------------
+
+    async def changed(self) -> None:
+        """Return when the tools have changed since this returned last."""
+        await self._changed.wait()
+        self._changed = anyio.Event()
+
+    async def watch(self) -> None:
+        """Subscribe to changes of the list: in the older eras servers tell without being asked."""
+        found = self.session.discover_result
+        tools = None if found is None else found.capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        pause = _LISTEN_AGAIN
+        while True:
+            since = anyio.current_time()
+            try:
+                async with listen(self.session, tools_list_changed=True) as subscription:
+                    async for _ in subscription:
+                        self._changed.set()
+            except SubscriptionLost:
+                self._changed.set()  # what was missed meanwhile is seen in the list
+            except MCPError as error:
+                if error.code == types.METHOD_NOT_FOUND:
+                    return
+            long_lived = anyio.current_time() - since > pause
+            pause = _LISTEN_AGAIN if long_lived else min(_LISTEN_AGAIN_AT_MOST, pause * 2)
+            await anyio.sleep(pause)
+
+    async def keep_alive(self, every: float, within: float) -> None:
+        """Ping a server of the older eras when nothing else is asked of it."""
+        if self._modern:
+            return
+        while True:
+            await anyio.sleep(every)
+            if self.in_flight or anyio.current_time() - self._last_answer < every:
+                continue  # a server that works on a call may have no time for others
+            answer: Answer | None = None
+            with anyio.move_on_after(within):
+                answer = await self.request("ping", {}, {})
+            if answer is None:
+                self._wire.close(f"gave no sign of life within {within:g} s")
+            if isinstance(answer, Lost) and answer.stale:
+                self._wire.close(answer.why)
+
+    async def _on_notification(self, message: types.ServerNotification | Exception) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._changed.set()
+
+    # --- telemetry and words -----------------------------------------------------------------------------------------
+
+    def _operation(self, method: str, tool: str | None, version: str | None) -> AbstractContextManager[ClientOperation]:
+        return self._telemetry.operation(method, tool=tool, protocol_version=version, transport=self._wire.transport)
+
+    def _note_id(self, operation: ClientOperation) -> None:
+        if self._wire.last_request_id is not None:
+            operation.request_id(str(self._wire.last_request_id))
+
+    def _error_type(self, error: MCPError) -> str:
+        judged = self._wire.judge(error, 0)
+        if isinstance(judged, Lost) and judged.status is not None:
+            return str(judged.status)
+        return str(error.code)
 
     def _discovery_failure(self, words: str, code: str = "") -> Failure:
         return Failure(
@@ -351,34 +390,27 @@ class StdioLink:
         )
 
 
-def ended(process: Pipe) -> str:
-    """How a child ended, in words that follow its name."""
-    code = process.returncode
-    if code is None:
-        how = "closed its output"
-    else:
-        how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
-    words = redact(process.last_words, 300)
-    return f"{how} ({words})" if words else how
+class _Pages:
+    """Where a list that comes in pages stands."""
+
+    def __init__(self) -> None:
+        self.cursor: str | None = None
+        self.more = True
+        self.endless = False
+        self._seen: set[str] = set()
+
+    def next(self, cursor: object, found: int) -> None:
+        """Go on to the page of this cursor, if it is one and not too much has been found."""
+        self.more = isinstance(cursor, str)
+        if isinstance(cursor, str):
+            self.endless = cursor in self._seen or found > MAX_TOOLS or len(self._seen) + 1 >= MAX_PAGES
+            self.more = not self.endless
+            self._seen.add(cursor)
+            self.cursor = cursor
 
 
-@asynccontextmanager
-async def open_link(
-    server_id: str, process: Pipe, telemetry: McpTelemetry, discover_timeout: float
-) -> AsyncIterator[StdioLink]:
-    """A link over a started child. Raises ToolError, and MCPError, ValidationError and RuntimeError of the SDK."""
-    link = StdioLink(server_id, process, telemetry)
-    async with link.session:
-        try:
-            await link.negotiate(discover_timeout)
-        except MCPError as error:
-            if not process.ended.is_set():
-                raise
-            await process.exits(_EXIT_GRACE)
-            words = f"MCP server {server_id!r} {ended(process)} before it answered"
-            failure = Failure(FailurePhase.ROUTING, Reason.MCP_UNAVAILABLE, words, retryable=True, origin=server_id)
-            raise ToolError(failure) from error
-        try:
-            yield link
-        finally:
-            link.abandon()  # calls in flight are lost from here on, whatever the process does
+def _fresh_for(page: Mapping[str, object]) -> float | None:
+    ttl = page.get("ttlMs")
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float):
+        return None
+    return min(max(0.0, ttl / 1000), _MAX_FRESH)

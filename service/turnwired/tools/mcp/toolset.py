@@ -2,79 +2,49 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import anyio
 
-from turnwired.domain.errors import ToolError
+from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text
+from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import McpTelemetry
-from turnwired.tools.mcp.config import StdioServer
-from turnwired.tools.mcp.connection import Connection
+from turnwired.tools.mcp.config import HttpServer, McpServer
+from turnwired.tools.mcp.connection import Connection, History, Timing
 from turnwired.tools.mcp.content import output_of
-from turnwired.tools.mcp.link import Answered, Link, Lost, Opener, Refused
-from turnwired.tools.mcp.process import ChildProcess
+from turnwired.tools.mcp.extras import Extras
+from turnwired.tools.mcp.link import Answer, Answered, Listing, Lost, Opener, Refused
+from turnwired.tools.mcp.opening import opener_of
+from turnwired.tools.mcp.pool import CallerPool
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.result import redact
 
-_MAX_DISCOVER_TIMEOUT: Final = 10.0
 _INVALID_PARAMS: Final = -32602  # of JSON-RPC; MCP's answer to an unknown tool
 _RELIST_SECONDS: Final = 5.0
+_REFRESH_SECONDS: Final = 5.0
+"""A list is read again at most so often for being stale."""
 _NAMES_SHOWN: Final = 40
-
-
-class StdioOpener:
-    """Starts the server's process and opens a link over its pipes."""
-
-    def __init__(self, server_id: str, config: StdioServer, telemetry: McpTelemetry) -> None:
-        self._server_id = server_id
-        self._config = config
-        self._telemetry = telemetry
-
-    async def prepare(self) -> None:
-        """Load the SDK, in a thread: it takes about a second the first time."""
-        await anyio.to_thread.run_sync(importlib.import_module, "turnwired.tools.mcp.session")
-
-    def open(self) -> AbstractAsyncContextManager[Link]:
-        """Connect. Raises ConfigError, OSError or ToolError."""
-        return self._open()
-
-    @asynccontextmanager
-    async def _open(self) -> AsyncIterator[Link]:
-        from turnwired.tools.mcp import session  # loaded by prepare
-
-        config = self._config
-        process = await ChildProcess.start(
-            f"MCP server {self._server_id!r}",
-            config.command,
-            config.args,
-            config.environment(),
-            config.cwd,
-            config.max_message_bytes,
-        )
-        try:
-            # Half of the time for servers that know the probe, half for the handshake with those that ignore it.
-            discover_timeout = min(_MAX_DISCOVER_TIMEOUT, config.connect_timeout / 2)
-            async with session.open_link(self._server_id, process, self._telemetry, discover_timeout) as link:
-                yield link
-        finally:
-            with anyio.CancelScope(shield=True):
-                await process.aclose(config.close_timeout / 2)
+_GATEWAYS_UNKNOWN: Final = (502, 504)  # somebody between us and the server does not know what became of the request
 
 
 class McpToolset:
-    """A ``Toolset`` over one server: the child process that the configuration names, or what ``opener`` opens."""
+    """A ``Toolset`` over one server, wherever the configuration says it is, or over what ``opener`` opens."""
 
-    def __init__(self, set_id: str, config: StdioServer, telemetry: McpTelemetry, opener: Opener | None = None) -> None:
+    def __init__(self, set_id: str, config: McpServer, telemetry: McpTelemetry, opener: Opener | None = None) -> None:
         self._set_id = set_id
         self._config = config
-        opener = opener or StdioOpener(set_id, config, telemetry)
-        self._connection = Connection(set_id, opener, config.connect_timeout, config.close_timeout)
+        self._telemetry = telemetry
+        self._given_opener = opener
+        self._extras = Extras(set_id, resources=config.resources, prompts=config.prompts)
+        self.history = History()
+        self.enabled = True
+        self.connection = self._new_connection()
+        self._callers = CallerPool(set_id, self._new_caller_connection)
 
     @property
     def set_id(self) -> str:
@@ -82,64 +52,154 @@ class McpToolset:
         return self._set_id
 
     @property
+    def config(self) -> McpServer:
+        """What the server was configured with."""
+        return self._config
+
+    @property
     def failure(self) -> Failure | None:
         """Why the server cannot be used now."""
-        return self._connection.failure
+        if not self.enabled:
+            return self._failure(Reason.MCP_UNAVAILABLE, "is disabled", phase=FailurePhase.ROUTING)
+        if self.connection.failure is None and self.connection.trying:
+            words = "has not answered yet; it goes on being tried"
+            return self._failure(Reason.MCP_UNAVAILABLE, words, phase=FailurePhase.ROUTING)
+        return self.connection.failure
 
     @property
     def left_out(self) -> Sequence[Failure]:
         """Entries of its tool list that cannot be offered."""
-        listing = self._connection.listing
+        listing = self._listing()
         return () if listing is None else listing.left_out
 
     async def start(self) -> None:
-        """Connect in the background."""
-        self._connection.begin()
+        """Connect in the background, unless the server is to be connected when it is first needed."""
+        if not self._config.lazy:
+            self.connection.begin()
 
     async def tools(self) -> Sequence[Tool]:
-        """The tools that are known. Only the first attempt to connect is waited for, later ones are not."""
-        if self._connection.listing is None:
-            await self._connection.first_try()
-        self._connection.begin()
-        listing = self._connection.listing
+        """The tools that are known. Only the first attempt to connect is waited for, and not for long."""
+        if not self.enabled:
+            return ()
+        connection = self.connection
+        if connection.listing is None:
+            grace = self._config.connect_timeout if self._config.required else self._config.discovery_grace
+            await connection.first_try(grace)
+        connection.begin()
+        connection.refresh(_REFRESH_SECONDS)
+        listing = self._listing()
         return () if listing is None else listing.tools
 
     async def call(self, invocation: ToolInvocation) -> ToolOutput:
         """Call a tool, within the server's own ``call_timeout`` if it has one.
 
-        A request that never reached the server is made once more on a new connection; one that may have reached it only
-        if the configuration trusts the server and the server calls the tool idempotent or read-only.
+        A request that never reached the server is made once more, on a new connection where that is why; one that may
+        have been executed only if the configuration trusts the server and it calls the tool idempotent or read-only.
         """
+        if not self.enabled:
+            raise ToolError(self._failure(Reason.MCP_UNAVAILABLE, "is disabled; not executed"))
         with anyio.move_on_after(self._config.call_timeout):
-            answer = await self._call(invocation)
-            if isinstance(answer, Lost) and (not answer.sent or self._repeatable(invocation.native_name)):
-                answer = await self._call(invocation)
-            match answer:
-                case Answered(result):
-                    self._connection.proved()
-                    return output_of(result)
-                case Refused(code, message):
-                    self._connection.proved()
-                    if code == _INVALID_PARAMS and (gone := await self._gone(invocation.native_name)) is not None:
-                        return gone
-                    return self._refused(code, message)
-                case Lost():
-                    raise ToolError(self._lost(answer))
+            connection = self._connection_for(invocation.caller)
+            connection.in_use += 1
+            try:
+                return await self._called(connection, invocation)
+            finally:
+                connection.in_use -= 1
         words = f"{invocation.native_name} timed out after {self._config.call_timeout:g} s; it may have taken effect"
         raise ToolError(self._failure(Reason.TOOL_TIMEOUT, words))
 
     async def aclose(self) -> None:
         """End the server and all that it started."""
-        await self._connection.aclose()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.connection.aclose)
+            group.start_soon(self._callers.aclose)
 
-    async def _call(self, invocation: ToolInvocation) -> Answered | Refused | Lost:
-        link = await self._connection.ready()
-        return await link.call_tool(
-            invocation.native_name, invocation.arguments, invocation.headers, invocation.on_progress
-        )
+    # --- for operators -----------------------------------------------------------------------------------------------
+
+    async def enable(self) -> None:
+        """Use the server again, and connect."""
+        if not self.enabled:
+            self.enabled = True
+            self.connection.begin()
+
+    async def disable(self) -> None:
+        """Stop using the server and end its connections; calls in flight are lost."""
+        if self.enabled:
+            self.enabled = False
+            await self._renewed()
+
+    async def reconnect(self) -> None:
+        """Drop the connections, their sessions and what is known of the tools, and connect again."""
+        await self._renewed()
+        if self.enabled:
+            self.connection.begin()
+
+    async def _renewed(self) -> None:
+        old, self.connection = self.connection, self._new_connection()
+        callers, self._callers = self._callers, CallerPool(self._set_id, self._new_caller_connection)
+        async with anyio.create_task_group() as group:
+            group.start_soon(old.aclose)
+            group.start_soon(callers.aclose)
+
+    # --- connections -------------------------------------------------------------------------------------------------
+
+    def _new_connection(self) -> Connection:
+        opener = self._given_opener or opener_of(self._set_id, self._config, self._telemetry)
+        return Connection(self._set_id, opener, self._timing(), self._telemetry, history=self.history)
+
+    def _new_caller_connection(self, caller: Caller) -> Connection:
+        opener = opener_of(self._set_id, self._config, self._telemetry, caller)
+        return Connection(self._set_id, opener, self._timing(), self._telemetry, lists=False)
+
+    def _timing(self) -> Timing:
+        return Timing(self._config.connect_timeout, self._config.close_timeout, self._config.keepalive)
+
+    def _connection_for(self, caller: Caller) -> Connection:
+        """The deployment's connection, or the caller's own. Raises ToolError when it has no credentials."""
+        config = self._config
+        if not isinstance(config, HttpServer) or not config.caller_headers:
+            return self.connection
+        try:
+            headers = config.request_headers(caller)
+        except ConfigError as error:
+            raise ToolError(self._failure(Reason.MCP_AUTH_FAILED, f"{error}; not executed")) from None
+        return self._callers.connection(caller, headers)
+
+    def _listing(self) -> Listing | None:
+        listing = self.connection.listing
+        return None if listing is None else self._extras.added(listing)
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    async def _called(self, connection: Connection, invocation: ToolInvocation) -> ToolOutput:
+        name = invocation.native_name
+        answer = await self._ask(connection, invocation)
+        if isinstance(answer, Lost) and answer.worth_repeating and (not answer.sent or self._repeatable(name)):
+            answer = await self._ask(connection, invocation)
+        match answer:
+            case Answered(result):
+                connection.proved()
+                return output_of(result)
+            case Refused(code, message):
+                connection.proved()
+                if code == _INVALID_PARAMS and (gone := await self._gone(name)) is not None:
+                    return gone
+                return self._refused(code, message)
+            case Lost():
+                connection.troubled(answer)
+                raise ToolError(self._lost(answer))
+
+    async def _ask(self, connection: Connection, invocation: ToolInvocation) -> Answer:
+        link = await connection.ready()
+        name, arguments = invocation.native_name, invocation.arguments
+        if self._extras.has(name):
+            return await self._extras.call(link, name, arguments, invocation.headers)
+        return await link.call_tool(name, arguments, invocation.headers, invocation.on_progress)
 
     def _repeatable(self, name: str) -> bool:
-        listing = self._connection.listing
+        listing = self._listing()
+        if self._extras.has(name):
+            return True
         if not self._config.trust_annotations or listing is None:
             return False
         hints = [tool.annotations for tool in listing.tools if tool.ref.native_name == name]
@@ -147,7 +207,9 @@ class McpToolset:
 
     async def _gone(self, name: str) -> ToolOutput | None:
         """What to say when the server no longer has the tool: an unknown name is a hint that our list is old."""
-        listing = await self._connection.relist(_RELIST_SECONDS)
+        if self._extras.has(name) or await self.connection.relist(_RELIST_SECONDS) is None:
+            return None
+        listing = self._listing()
         if listing is None or any(tool.ref.native_name == name for tool in listing.tools):
             return None
         names = [tool.ref.native_name for tool in listing.tools]
@@ -162,14 +224,26 @@ class McpToolset:
         words = f"Error {code}: {redact(message)}"
         return ToolOutput((Part("", Text(words)),), is_error=True, failure=failure)
 
-    def _lost(self, answer: Lost) -> Failure:
-        if not answer.sent:
-            return self._failure(Reason.MCP_UNAVAILABLE, f"{answer.why} before it was asked; not executed")
-        return self._failure(Reason.TOOL_OUTCOME_UNKNOWN, f"{answer.why} during the call; it may have been executed")
+    def _lost(self, lost: Lost) -> Failure:
+        code = "" if lost.status is None else str(lost.status)
+        if lost.stale:
+            return self._failure(Reason.MCP_SESSION_LOST, f"{lost.why}, twice in a row; not executed", code)
+        if lost.status in (401, 403):
+            return self._failure(Reason.MCP_AUTH_FAILED, f"{lost.why}; not executed", code)
+        if lost.status in (429, 503):
+            failure = self._failure(Reason.MCP_UNAVAILABLE, f"{lost.why}; not executed", code)
+            return replace(failure, retry_after=lost.retry_after)
+        if lost.status is not None and lost.status not in _GATEWAYS_UNKNOWN:
+            return self._failure(Reason.TOOL_FAILED, lost.why, code)
+        if not lost.sent:
+            return self._failure(Reason.MCP_UNAVAILABLE, f"{lost.why} before it was asked; not executed", code)
+        return self._failure(
+            Reason.TOOL_OUTCOME_UNKNOWN, f"{lost.why} during the call; it may have been executed", code
+        )
 
-    def _failure(self, reason: Reason, words: str, code: str = "") -> Failure:
+    def _failure(self, reason: Reason, words: str, code: str = "", phase: FailurePhase = FailurePhase.TOOL) -> Failure:
         return Failure(
-            phase=FailurePhase.TOOL,
+            phase=phase,
             reason=reason,
             message=words if reason is Reason.TOOL_TIMEOUT else f"MCP server {self._set_id!r}: {words}",
             retryable=reason is Reason.MCP_UNAVAILABLE,
