@@ -10,6 +10,8 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,10 +75,14 @@ def node_modules() -> Path:
     manifest = (TYPESCRIPT / "package.json").read_bytes()
     place = cache("node", manifest)
     modules = place / "node_modules"
-    if not (place / "complete").exists():
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "package.json").write_bytes(manifest)
-        quiet = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--engine-strict=false")
-        run(program("npm"), "install", *quiet, cwd=place)
-        (place / "complete").touch()
+    if not modules.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # Whole or not at all: another process may be at the same.
+        with tempfile.TemporaryDirectory(dir=place.parent) as made:
+            (Path(made) / "package.json").write_bytes(manifest)
+            quiet = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--engine-strict=false")
+            run(program("npm"), "install", *quiet, cwd=Path(made))
+            place.mkdir(exist_ok=True)
+            with suppress(OSError):
+                (Path(made) / "node_modules").rename(modules)
     return modules

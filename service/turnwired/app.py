@@ -27,6 +27,7 @@ from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.faults import where_raised
+from turnwired.domain.mcp import McpTransport
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.run import OPERATOR_ROLE, Caller
 from turnwired.domain.tool import ToolSelection, ToolSource
@@ -46,6 +47,7 @@ from turnwired.rpc.auth import Gate
 from turnwired.rpc.hook_apps import hook_apps
 from turnwired.rpc.hook_client import HookClient
 from turnwired.rpc.interceptor import TelemetryInterceptor
+from turnwired.rpc.mcp_server_service import McpServerService
 from turnwired.rpc.server import Listen, RpcServer
 from turnwired.rpc.server_service import HasPrice, ServerService
 from turnwired.rpc.session_service import SessionService
@@ -66,6 +68,7 @@ from turnwired.tools.host.config import ToolHostConfig
 from turnwired.tools.host.registrations import Admission, Registrations
 from turnwired.tools.host.toolset import HostToolset
 from turnwired.tools.mcp.config import McpServer, server_kind
+from turnwired.tools.mcp.servers import McpServerPool, Member
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.options import SourceOptions, split_options
 from turnwired.tools.output import compile_output
@@ -129,6 +132,7 @@ class Assembly:
     warm: asyncio.Event
     callers: Callers
     tool_hosts: Registrations
+    mcp_servers: McpServerPool
 
 
 def configured(given: Path | Mapping[str, object] | None, environ: Mapping[str, str]) -> Config:
@@ -168,8 +172,13 @@ async def assembled(
         for provider in providers.values():
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
+        members: list[Member] = []
         hosts = _tool_hosts(config)
-        sources = [*_sources(config, telemetry.mcp, added), *(source for _, source in hosts), *added.sources]
+        sources = [
+            *_sources(config, telemetry.mcp, added, members),
+            *(source for _, source in hosts),
+            *added.sources,
+        ]
         registry = Registry(sources, collisions=CollisionPolicy(config.tools.collisions), access=_access(config))
         await registry.start()
         stack.push_async_callback(registry.aclose)
@@ -178,7 +187,8 @@ async def assembled(
         stack.push_async_callback(registrations.aclose)
         card = price_card(config, environ)
         warm = asyncio.Event()
-        await stack.enter_async_context(_beside(_warm(card, config, registry, warm)))
+        lazy = [member.toolset.set_id for member in members if member.config.lazy]
+        await stack.enter_async_context(_beside(_warm(card, config, registry, lazy, warm)))
         hooks = _python_hooks(config)
         for app in hook_apps(config.hooks, environ, config.source):
             client = HookClient(app)
@@ -186,7 +196,8 @@ async def assembled(
             hooks.append(client.hook())
         wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card), hooks, callers)
         engine = await stack.enter_async_context(Engine(wiring))
-        yield Assembly(engine, telemetry, card, warm, callers, registrations)
+        servers = _mcp_servers(config, registry, members, telemetry.mcp)
+        yield Assembly(engine, telemetry, card, warm, callers, registrations, servers)
 
 
 @asynccontextmanager
@@ -219,11 +230,15 @@ async def running(
             sessions=SessionService(assembly.engine),
             agents=AgentService(assembly.engine),
             tool_hosts=ToolHostRegistryService(assembly.tool_hosts),
+            mcp_servers=McpServerService(assembly.mcp_servers),
             gate=Gate(callers),
         )
-        await rpc.start()
-        engine.on_store_change = lambda works: rpc.serving(works=works)
+        readiness = _Readiness(rpc, complete=not assembly.mcp_servers.needed)
+        await rpc.start(ready=readiness.complete)
+        engine.on_store_change = readiness.store_changed
         stack.push_async_callback(rpc.stop, 1.0)
+        if not readiness.complete:
+            await stack.enter_async_context(_beside(readiness.wait_for(assembly.mcp_servers)))
         http = await _http(config, engine, callers)
         if http is not None:
             stack.push_async_callback(http.stop, 1.0)
@@ -238,6 +253,26 @@ async def _http(config: Config, engine: Engine, callers: Callers) -> HttpServer 
     server = HttpServer(config.http, callers, engine.outside)
     await server.start()
     return server
+
+
+@dataclass(slots=True)
+class _Readiness:
+    """What health watchers are told: ready while the store works, once every required server has been there."""
+
+    rpc: RpcServer
+    complete: bool
+    store_works: bool = True
+
+    async def store_changed(self, works: bool) -> None:
+        """The store stopped working, or works again."""
+        self.store_works = works
+        await self.rpc.serving(works=works and self.complete)
+
+    async def wait_for(self, servers: McpServerPool) -> None:
+        """Be ready when the required servers are."""
+        await servers.required_listed()
+        self.complete = True
+        await self.rpc.serving(works=self.store_works)
 
 
 @asynccontextmanager
@@ -304,12 +339,15 @@ def _access(config: Config) -> Access:
     return Access(tuple(AccessRule(frozenset(rule.roles), rule.allow, rule.deny) for rule in config.access))
 
 
-async def _warm(card: RateCard, config: Config, registry: Registry, warm: asyncio.Event) -> None:
-    """Load the prices that the configured agents need, and the tools, before a run needs them."""
+async def _warm(card: RateCard, config: Config, registry: Registry, lazy: Sequence[str], warm: asyncio.Event) -> None:
+    """Load the prices that the configured agents need, and tools but those of ``lazy`` sources, ahead of runs."""
     models = {(agent.model.provider, agent.model.model) for agent in agents_of(config).values() if agent.model}
     await anyio.to_thread.run_sync(card.warm, models, abandon_on_cancel=True)
-    with suppress(ToolError):  # a required source that cannot be used: every run says so
-        await registry.view(ToolSelection(), Caller())
+    if lazy:
+        await registry.discover(lazy)
+    else:
+        with suppress(ToolError):  # a required source that cannot be used: every run says so
+            await registry.view(ToolSelection(), Caller())
     warm.set()
 
 
@@ -424,7 +462,8 @@ def _tell_what_is_missing(providers: Mapping[str, ModelProvider]) -> None:
             logger.warning("%s", provider.info.hint)
 
 
-def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[Source]:
+def _sources(config: Config, telemetry: McpTelemetry, added: Additions, members: list[Member]) -> list[Source]:
+    """All sources in order. MCP servers are put into ``members`` besides."""
     functions: list[object] = [*load_functions(config.tools.python)]
     if config.tools.entry_points:
         found, failures = entry_point_functions()
@@ -439,12 +478,16 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions) -> list[
         where = f"{config.source}: mcp_servers.{server_id}"
         options, own = _split(data, where)
         server = _read(server_kind(own), own, where)
-        sources.append(_source(McpToolset(server_id, server, telemetry), server, options, ToolSource.MCP))
+        toolset = McpToolset(server_id, server, telemetry)
+        members.append(Member(toolset, options.priority))
+        sources.append(_source(toolset, server, options, ToolSource.MCP))
     for service_id, data in config.grpc_services.items():
         where = f"{config.source}: grpc_services.{service_id}"
         options, own = _split(data, where)
         service = _read(GrpcService, own, where)
         sources.append(_source(GrpcToolset(service_id, service), service, options, ToolSource.GRPC))
+    if config.operator:
+        sources.append(Source(_operator_tools(config), kind=ToolSource.OPERATOR))
     return sources
 
 
@@ -458,6 +501,27 @@ def _tool_hosts(config: Config) -> list[tuple[HostToolset, Source]]:
         toolset = HostToolset(host_id, host)
         found.append((toolset, _source(toolset, host, options, ToolSource.HOST)))
     return found
+
+
+def _mcp_servers(
+    config: Config, registry: Registry, members: Sequence[Member], telemetry: McpTelemetry
+) -> McpServerPool:
+    async def enter(toolset: McpToolset) -> None:
+        await registry.add(_source(toolset, toolset.config, SourceOptions(), ToolSource.MCP))
+
+    return McpServerPool(
+        members,
+        telemetry,
+        frozenset(McpTransport(kind.upper()) for kind in config.mcp.allow_add),
+        (
+            *config.mcp_servers,
+            *config.grpc_services,
+            *config.tool_hosts,
+            *(source.toolset.set_id for source in registry.sources),
+        ),
+        enter,
+        registry.remove,
+    )
 
 
 def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOptions, kind: ToolSource) -> Source:
@@ -475,6 +539,14 @@ def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOpti
 def _split(data: Mapping[str, object], where: str) -> tuple[SourceOptions, Mapping[str, object]]:
     common, own = split_options(data)
     return _read(SourceOptions, common, where), own
+
+
+def _operator_tools(config: Config) -> Toolset:
+    """Imported only where there are any: with what they need they take a quarter of a second."""
+    from turnwired.tools.operator.config import OperatorConfig
+    from turnwired.tools.operator.toolset import OperatorToolset
+
+    return OperatorToolset(_read(OperatorConfig, config.operator, f"{config.source}: operator"))
 
 
 def _read(section: type[S], data: Mapping[str, object], where: str) -> S:

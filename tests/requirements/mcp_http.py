@@ -23,5 +23,13 @@ REQUIREMENTS: dict[str, str] = {
     "MCPH-18": "An idle server of the 2025 era is asked for a sign of life, and replaced without one.",
     "MCPH-19": "Connecting again is a span, with what is asked meanwhile below it.",
     "MCPH-20": "Twenty servers of which five are broken do not delay a turn.",
+    "MCPH-22": "What a server asks during a call is put to whoever may answer for that call, and nobody else.",
+    "MCPS-1": "Operators list the MCP servers in pages: how each is reached, where it stands, without secrets.",
+    "MCPS-2": "A server is disabled, enabled and connected anew at runtime; tools of other sources are not touched.",
+    "MCPS-3": "A broken server is listed with its newest failure and the time of the next attempt.",
+    "MCPS-4": "Servers are added at runtime only of the kinds that the configuration allows; none by default.",
+    "MCPS-5": "An added server has the keys that came with it and nothing of ours; it is removed again.",
+    "MCPS-6": "The service is ready when every required server has listed its tools.",
+    "MCPS-7": "The command line lists MCP servers and operates them.",
     "MCPH-21": "A server's own answer decides nothing that it may not: forged ids and faults are its own failure.",
 }

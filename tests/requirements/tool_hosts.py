@@ -25,6 +25,7 @@ REQUIREMENTS = {
     "HOST-20": "The RPCs of registration say what is wrong with a request by its path, and list hosts in pages.",
     "HOST-21": "Where callers are known, registering needs the role tool_host or operator.",
     "HOST-22": "With a service of its own process: what an app registers is used, and survives a restart of either.",
+    "HOST-23": "A registered app that does not answer holds up no run.",
     "HOST-30": "The Python helper makes schemas of signatures, and takes one where it cannot.",
     "HOST-31": "The Python helper serves functions: results, failures, progress, cancellation; they may come and go.",
     "HOST-32": "The page about tool hosts runs, and prints what it says.",

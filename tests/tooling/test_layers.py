@@ -33,6 +33,8 @@ OFFENCES = {
     "sdks": ("engine", "openai"),
     "mcp": ("providers", "mcp"),
     "asgi": ("rpc", "starlette"),
+    "http-client": ("engine", "httpx2"),
+    "operator": ("rpc", "websockets"),
     "opentelemetry": ("engine", "opentelemetry.trace"),
     "sql": ("engine", "sqlalchemy"),
     "terminal": ("engine", "rich"),

@@ -100,7 +100,13 @@ async def view_of_functions(*functions: Callable[..., object]) -> ToolView:
     return await view_of(Source(PythonToolset(functions)))
 
 
-async def run_tool(view: ToolView, name: str, arguments_json: str = "{}", *, timeout: float | None = 5.0) -> ToolResult:  # noqa: ASYNC109  the call's own
+async def run_tool(
+    view: ToolView,
+    name: str,
+    arguments_json: str = "{}",
+    *,
+    timeout: float | None = 15.0,  # noqa: ASYNC109  the call's own
+) -> ToolResult:
     """Check and execute a call that is expected to pass the check."""
     checked = view.check(name, arguments_json, ArgumentValidation.STRICT)
     assert checked.arguments is not None, checked.failure
@@ -170,7 +176,7 @@ def at(url: str, **settings: object) -> HttpServer:
     return HttpServer.model_validate({"url": url, "connect_timeout": 20, "discovery_grace": 20, **settings})
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], within: float = 10.0) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], within: float = 30.0) -> None:
     """Return when the condition holds, of which nobody tells; it is asked a hundred times a second."""
     with anyio.fail_after(within):
         while not await condition():  # noqa: ASYNC110 - it has no event

@@ -140,9 +140,9 @@ async def test_connections_of_callers_are_bounded_and_all_end_with_the_source(tm
             source._callers = CallerPool("m", source._new_caller_connection, most=2)
             for number in range(4):
                 assert (await call_as(view, f"p{number}")).status is OK
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 await server.until(lambda: len(server.known) == 3)  # two callers' and ours
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await server.until(lambda: not server.open)
         assert not server.known
 
@@ -193,7 +193,7 @@ async def test_requests_with_a_token_do_not_wait_for_each_other(monkeypatch: pyt
             server.fail("other", Wait(release))
             async with anyio.create_task_group() as group:
                 group.start_soon(run_tool, view, "m__other")
-                with anyio.fail_after(3):
+                with anyio.fail_after(20):
                     await server.until(lambda: server.count("tools/call", "other"))
                     assert (await run_tool(view, "m__echo")).status is OK
                 release.set()

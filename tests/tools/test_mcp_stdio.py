@@ -164,7 +164,7 @@ async def test_results_keep_their_types_and_what_is_unknown(era: str) -> None:
         (
             {"resultType": "input_required", "inputRequests": {}},
             ToolResultStatus.ERROR,
-            "The tool call failed.\nthe server asks for more input before it answers, which is not supported",
+            "The tool call failed.\nthe server asks for more before it answers than can be given here",
         ),
     ],
 )

@@ -74,6 +74,29 @@ async def test_a_failing_host_of_another_tenant_is_not_told_of() -> None:
     assert others.failures == ()
 
 
+@pytest.mark.requirement("HOST-23")
+async def test_an_app_that_does_not_answer_holds_up_nobody() -> None:
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(mute, "127.0.0.1", 0)
+    address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+    async with silent, registering() as (registry, registrations):
+        registration = asyncio.create_task(registrations.register(ADA, "shop", address, 60))
+
+        async def begun() -> bool:
+            return registry.set_ids == {"shop"}
+
+        await until(begun)
+        async with asyncio.timeout(1):
+            assert await names(registry) == []
+        assert not registration.done()
+        async with asyncio.timeout(8):
+            host = await registration
+    assert host.state is ToolHostState.CONNECTING
+
+
 @pytest.mark.requirement("HOST-16")
 @pytest.mark.parametrize(
     ("admission", "address"),

@@ -29,6 +29,10 @@ from turnwired.cli.approvals import (
     show,
 )
 from turnwired.cli.approvals import ServerOption as AnswerOption
+from turnwired.cli.mcp import ServerIdArgument, changed
+from turnwired.cli.mcp import commands as mcp_commands
+from turnwired.cli.mcp import listed as listed_servers
+from turnwired.cli.mcp import show as show_servers
 from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, TurnwireError
 
 if TYPE_CHECKING:
@@ -373,6 +377,51 @@ def _answer(
     except TurnwireError as error:
         raise fail(error) from None
     console.print(f"{decision.value.lower()}: run {run_id} is {state.lower()}", soft_wrap=True)
+
+
+app.add_typer(mcp_commands)
+
+
+@mcp_commands.command("list")
+def list_mcp_servers(server: AnswerOption = DEFAULT_SERVER, token_env: TokenOption = None) -> None:
+    """List the MCP servers, how each is reached and whether it can be used."""
+    _quiet()
+    try:
+        show_servers(console, run_loop(listed_servers(server, _token(token_env))))
+    except TurnwireError as error:
+        raise fail(error) from None
+
+
+@mcp_commands.command("enable")
+def enable_mcp_server(
+    server_id: ServerIdArgument, server: AnswerOption = DEFAULT_SERVER, token_env: TokenOption = None
+) -> None:
+    """Use a server again, and connect to it."""
+    _change_mcp_server(server, token_env, "enable", server_id)
+
+
+@mcp_commands.command("disable")
+def disable_mcp_server(
+    server_id: ServerIdArgument, server: AnswerOption = DEFAULT_SERVER, token_env: TokenOption = None
+) -> None:
+    """Stop using a server, until it is enabled or the service starts again."""
+    _change_mcp_server(server, token_env, "disable", server_id)
+
+
+@mcp_commands.command("reconnect")
+def reconnect_mcp_server(
+    server_id: ServerIdArgument, server: AnswerOption = DEFAULT_SERVER, token_env: TokenOption = None
+) -> None:
+    """Drop the connection to a server and what is known of its tools, and connect again."""
+    _change_mcp_server(server, token_env, "reconnect", server_id)
+
+
+def _change_mcp_server(server: str, token_env: str | None, change: str, server_id: str) -> None:
+    _quiet()
+    try:
+        show_servers(console, [run_loop(changed(server, _token(token_env), change, server_id))])
+    except TurnwireError as error:
+        raise fail(error) from None
 
 
 @app.command()

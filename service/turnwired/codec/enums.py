@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from turnwire.v1 import (
     approval_pb2,
+    mcp_server_service_pb2,
     message_pb2,
     model_pb2,
     outcome_pb2,
@@ -26,6 +27,7 @@ from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.errors import CodecError
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
+from turnwired.domain.mcp import McpServerState, McpTransport
 from turnwired.domain.message import Role, ToolResultStatus
 from turnwired.domain.model import IterationKind, ThinkingMode
 from turnwired.domain.outcome import OutcomeKind
@@ -73,6 +75,8 @@ FAILURE_PHASE = EnumTable(FailurePhase, outcome_pb2.FailurePhase.items(), "FAILU
 FINISH_REASON = EnumTable(FinishReason, trace_pb2.FinishReason.items(), "FINISH_REASON_")
 ITERATION_KIND = EnumTable(IterationKind, trace_pb2.IterationKind.items(), "ITERATION_KIND_")
 LIMIT_MODE = EnumTable(LimitMode, policy_pb2.LimitMode.items(), "LIMIT_MODE_")
+MCP_SERVER_STATE = EnumTable(McpServerState, mcp_server_service_pb2.McpServerState.items(), "MCP_SERVER_STATE_")
+MCP_TRANSPORT = EnumTable(McpTransport, mcp_server_service_pb2.McpTransport.items(), "MCP_TRANSPORT_")
 ON_DISCONNECT = EnumTable(OnDisconnect, turn_service_pb2.OnDisconnect.items(), "ON_DISCONNECT_")
 OUTCOME_KIND = EnumTable(OutcomeKind, outcome_pb2.OutcomeKind.items(), "OUTCOME_KIND_")
 PERMISSION_ACTION = EnumTable(PermissionAction, policy_pb2.PermissionAction.items(), "PERMISSION_ACTION_")

@@ -305,6 +305,14 @@ class ToolsConfig(_Section):
     polling: PollingConfig = Field(default_factory=PollingConfig)
 
 
+class McpConfig(_Section):
+    """MCP servers that operators add while the service runs: of which kinds they may. None by default: a child process
+    may do what the service may, and an address may be one that only the service reaches.
+    """
+
+    allow_add: tuple[Literal["stdio", "streamable_http"], ...] = ()
+
+
 class CompletionConfig(_Section):
     """Completion hooks by name: functions that say whether a run without an answer asks for one, and with which words.
 
@@ -326,8 +334,10 @@ class Config(_Section):
     tools: ToolsConfig = Field(default_factory=ToolsConfig)
     completion: CompletionConfig = Field(default_factory=CompletionConfig)
     hooks: HooksConfig = Field(default_factory=HooksConfig)
+    mcp: McpConfig = Field(default_factory=McpConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     grpc_services: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
+    operator: Mapping[str, object] = Field(default_factory=dict[str, object])
     tool_hosts: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     callers: Annotated[tuple[CallerConfig, ...], Field(max_length=1000)] = ()
     anonymous: AnonymousConfig | None = None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
@@ -13,10 +14,16 @@ import grpc
 from google.rpc import status_pb2
 
 from turnwire import StreamLost, afollow
-from turnwire.v1 import turn_service_pb2, turn_service_pb2_grpc
+from turnwire.v1 import (
+    mcp_server_service_pb2,
+    mcp_server_service_pb2_grpc,
+    turn_service_pb2,
+    turn_service_pb2_grpc,
+)
 from turnwired.codec.approval import approval_from_pb
 from turnwired.codec.enums import APPROVAL_DECISION, APPROVAL_STATE, RUN_STATE
 from turnwired.codec.event import event_from_pb
+from turnwired.codec.mcp_server import server_from_pb
 from turnwired.codec.policy import effective_policy_from_pb, policy_to_pb
 from turnwired.codec.run import turn_to_pb
 from turnwired.codec.values import failure_from_pb, tool_collision_from_pb, tool_from_pb
@@ -24,6 +31,7 @@ from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalState
 from turnwired.domain.errors import TurnwireError
 from turnwired.domain.event import Event
 from turnwired.domain.failure import Failure
+from turnwired.domain.mcp import McpServerStatus
 from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import TurnSpec
 from turnwired.domain.tool import Tool, ToolCollision
@@ -54,6 +62,14 @@ class ToolListing:
     collisions: Sequence[ToolCollision]
 
 
+class McpServerChange(StrEnum):
+    """What an operator does with an MCP server."""
+
+    ENABLE = "enable"
+    DISABLE = "disable"
+    RECONNECT = "reconnect"
+
+
 class Client:
     """A connection to a server. Use as an async context manager; entering it raises CallFailed when nobody answers.
 
@@ -67,6 +83,9 @@ class Client:
             address, options=[("grpc.max_receive_message_length", 64 << 20), ("grpc.enable_http_proxy", 0)]
         )
         self._turns: turn_service_pb2_grpc.TurnServiceAsyncStub = turn_service_pb2_grpc.TurnServiceStub(self._channel)
+        self._mcp: mcp_server_service_pb2_grpc.McpServerServiceAsyncStub = (
+            mcp_server_service_pb2_grpc.McpServerServiceStub(self._channel)
+        )
 
     async def __aenter__(self) -> Self:
         try:
@@ -180,6 +199,40 @@ class Client:
                 token = page.next_page_token
                 if not token:
                     return ToolListing(tools, failures, collisions)
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from error
+
+    async def list_mcp_servers(self) -> list[McpServerStatus]:
+        """All MCP servers of the deployment. Raises CallFailed."""
+        servers: list[McpServerStatus] = []
+        token = ""
+        try:
+            while True:
+                request = mcp_server_service_pb2.ListMcpServersRequest(page_token=token)
+                page = await self._mcp.ListMcpServers(request, timeout=CALL_SECONDS, metadata=self._metadata)
+                servers += [server_from_pb(server) for server in page.mcp_servers]
+                token = page.next_page_token
+                if not token:
+                    return servers
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from error
+
+    async def change_mcp_server(self, change: McpServerChange, server_id: str) -> McpServerStatus:
+        """Enable, disable or connect a server anew. Raises CallFailed."""
+        try:
+            match change:
+                case McpServerChange.ENABLE:
+                    enable = mcp_server_service_pb2.EnableMcpServerRequest(server_id=server_id)
+                    enabled = await self._mcp.EnableMcpServer(enable, timeout=CALL_SECONDS, metadata=self._metadata)
+                    return server_from_pb(enabled.mcp_server)
+                case McpServerChange.DISABLE:
+                    disable = mcp_server_service_pb2.DisableMcpServerRequest(server_id=server_id)
+                    disabled = await self._mcp.DisableMcpServer(disable, timeout=CALL_SECONDS, metadata=self._metadata)
+                    return server_from_pb(disabled.mcp_server)
+                case McpServerChange.RECONNECT:
+                    again = mcp_server_service_pb2.ReconnectMcpServerRequest(server_id=server_id)
+                    renewed = await self._mcp.ReconnectMcpServer(again, timeout=CALL_SECONDS, metadata=self._metadata)
+                    return server_from_pb(renewed.mcp_server)
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from error
 

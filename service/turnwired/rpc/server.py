@@ -23,6 +23,7 @@ from turnwired.domain.errors import ConfigError
 from turnwired.rpc.agent_service import AgentService
 from turnwired.rpc.auth import Gate
 from turnwired.rpc.handlers import Behaviours, service_handler
+from turnwired.rpc.mcp_server_service import McpServerService
 from turnwired.rpc.server_service import ServerService
 from turnwired.rpc.session_service import SessionService
 from turnwired.rpc.tool_host_service import ToolHostRegistryService
@@ -61,6 +62,7 @@ class RpcServer:
         sessions: SessionService | None = None,
         agents: AgentService | None = None,
         tool_hosts: ToolHostRegistryService | None = None,
+        mcp_servers: McpServerService | None = None,
         gate: Gate | None = None,
     ) -> None:
         self._listen = listen
@@ -93,7 +95,9 @@ class RpcServer:
             tool_host_registry_service_pb2.DESCRIPTOR.services_by_name["ToolHostRegistryService"]: (
                 NOTHING if tool_hosts is None else tool_hosts.behaviours()
             ),
-            mcp_server_service_pb2.DESCRIPTOR.services_by_name["McpServerService"]: NOTHING,
+            mcp_server_service_pb2.DESCRIPTOR.services_by_name["McpServerService"]: (
+                NOTHING if mcp_servers is None else mcp_servers.behaviours()
+            ),
         }
         self._server.add_generic_rpc_handlers(
             tuple(service_handler(descriptor, known, gate or Gate()) for descriptor, known in services.items())
@@ -107,8 +111,8 @@ class RpcServer:
         self.port = 0
         self._refusing = False
 
-    async def start(self) -> None:
-        """Listen. Raises ConfigError when the address cannot be had."""
+    async def start(self, *, ready: bool = True) -> None:
+        """Listen. ``ready``: for health watchers. Raises ConfigError when the address cannot be had."""
         address = self._listen.address
         try:
             await _probe(address)
@@ -120,7 +124,7 @@ class RpcServer:
                 "server.listen"
             ) from error
         await self._server.start()
-        await self.serving(works=True)
+        await self.serving(works=ready)
 
     async def serving(self, *, works: bool) -> None:
         """Tell health watchers whether this server takes work; after ``refuse`` it never does again."""

@@ -6,7 +6,7 @@ It knows sources only as ``Toolset``. What the model may call is decided elsewhe
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -113,6 +113,10 @@ class Registry:
         member = _Member(source, source.decorated())
         self._members = (*self._members, member)
         await member.toolset.start()
+
+    async def discover(self, but: Collection[str] = ()) -> None:
+        """Have the sources but those of these ids say what they offer, before a run needs it. Bounded as a view."""
+        await self._listings([member for member in self._members if member.toolset.set_id not in but])
 
     async def remove(self, set_id: str) -> bool:
         """Close the sources of this id and forget them. False when there is none."""
@@ -243,7 +247,7 @@ async def joined(
                 failures.append(entry)
                 continue
             routed = entry.tool.ref.routed_name
-            named = (not selection.narrow or narrow.fullmatch(routed)) and not exclude.fullmatch(routed)
+            named = (not selection.narrow or narrow.match(routed)) and not exclude.match(routed)
             if not named and tool.ref.source is not ToolSource.CLIENT:  # the caller's own are beside the selection
                 continue
             if not allows(roles, entry.tool.ref):
@@ -268,9 +272,9 @@ def _select(
 
     def lets_in(name: str) -> bool:
         return (
-            (not selection.include or include.fullmatch(name) is not None)
-            and (not selection.narrow or narrow.fullmatch(name) is not None)
-            and exclude.fullmatch(name) is None
+            (not selection.include or include.match(name))
+            and (not selection.narrow or narrow.match(name))
+            and not exclude.match(name)
         )
 
     # What the caller may not have is told in no way: not by name, not as one side of a collision, not by a pattern.
@@ -293,7 +297,7 @@ def _select(
             message=f"the selection includes {pattern!r}, which no available tool matches",
         )
         for pattern in (*selection.include, *selection.narrow)
-        if not any(pattern_of((pattern,)).fullmatch(name) for name in visible)
+        if not any(pattern_of((pattern,)).match(name) for name in visible)
     )
     own = tuple(
         collision

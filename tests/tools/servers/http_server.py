@@ -16,6 +16,14 @@ from typing import Any
 MODERN = "2026-07-28"
 OBJECT = {"type": "object"}
 Json = dict[str, Any]
+QUESTION: Json = {
+    "message": "Which size?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {"size": {"type": "string"}, "colour": {"type": "string", "default": "red"}},
+        "required": ["size"],
+    },
+}
 Route = Callable[[Mapping[str, str], bytes], tuple[int, Json]]
 """Answers another path than MCP's: headers and body to status and JSON."""
 
@@ -93,6 +101,7 @@ class HttpMcp:
     known: set[str] = field(default_factory=set)
     open: int = 0
     url: str = ""
+    question: Json = field(default_factory=lambda: dict(QUESTION))
     forget_status: int = 404
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
     always: dict[str, Fault] = field(default_factory=dict)
@@ -237,6 +246,8 @@ class HttpMcp:
             self._sessions += 1
             headers["mcp-session-id"] = f"session-{self._sessions}"
             self.known.add(headers["mcp-session-id"])
+        if seen.tool == "ask" and not self.modern:
+            return await self._asks(seen, writer)
         answer = {"jsonrpc": "2.0", "id": seen.message["id"], **self._result(seen)}
         if isinstance(fault, Kill):
             await begin_events(writer)
@@ -253,6 +264,27 @@ class HttpMcp:
             await writer.drain()
             return False
         return await send(writer, 200, {"content-type": "application/json", **headers}, json.dumps(answer).encode())
+
+    async def _asks(self, seen: Seen, writer: asyncio.StreamWriter) -> bool:
+        """Ask in the stream of the call, wait for the answer, and say it again as the result."""
+        call = seen.message["id"]
+        await begin_events(writer)
+        question = {"jsonrpc": "2.0", "id": f"question-{call}", "method": "elicitation/create", "params": self.question}
+        writer.write(event(question))
+        await writer.drain()
+        given: list[Json] = []
+
+        def told() -> bool:
+            given[:] = [s.message["result"] for s in self.seen if s.message.get("id") == question["id"]]
+            return bool(given)
+
+        while not told():
+            self.changed.clear()
+            await self.changed.wait()
+        content = [{"type": "text", "text": json.dumps(given[0], sort_keys=True)}]
+        writer.write(event({"jsonrpc": "2.0", "id": call, "result": {"content": content}}))
+        await writer.drain()
+        return False
 
     async def _listen(self, seen: Seen, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         if not self.list_changed:
@@ -328,6 +360,12 @@ class HttpMcp:
         names = [item["name"] for page in self.pages for item in page if isinstance(item, dict) and "name" in item]
         if params["name"] not in names:
             return {"error": {"code": -32602, "message": "Unknown tool"}}
+        if params["name"] == "ask":
+            if "inputResponses" not in params:
+                wanted = {"q": {"method": "elicitation/create", "params": self.question}}
+                return {"result": {"resultType": "input_required", "inputRequests": wanted, "requestState": "s-1"}}
+            text = json.dumps(params["inputResponses"]["q"], sort_keys=True)
+            return {"result": {**done, "content": [{"type": "text", "text": text}]}}
         size = params["arguments"].get("bytes")
         text = "x" * size if size else params["arguments"].get("text", "done")
         return {"result": {**done, "content": [{"type": "text", "text": text}]}}

@@ -36,6 +36,8 @@ const (
 	ApprovalKind_APPROVAL_KIND_DESTRUCTIVE ApprovalKind = 2
 	// The model repeats the same call.
 	ApprovalKind_APPROVAL_KIND_LOOP_DETECTED ApprovalKind = 3
+	// The tool asks for input while it runs.
+	ApprovalKind_APPROVAL_KIND_INPUT ApprovalKind = 4
 )
 
 // Enum value maps for ApprovalKind.
@@ -45,12 +47,14 @@ var (
 		1: "APPROVAL_KIND_RULE",
 		2: "APPROVAL_KIND_DESTRUCTIVE",
 		3: "APPROVAL_KIND_LOOP_DETECTED",
+		4: "APPROVAL_KIND_INPUT",
 	}
 	ApprovalKind_value = map[string]int32{
 		"APPROVAL_KIND_UNSPECIFIED":   0,
 		"APPROVAL_KIND_RULE":          1,
 		"APPROVAL_KIND_DESTRUCTIVE":   2,
 		"APPROVAL_KIND_LOOP_DETECTED": 3,
+		"APPROVAL_KIND_INPUT":         4,
 	}
 )
 
@@ -232,9 +236,12 @@ type Approval struct {
 	// Who decided, as in ApprovalResolved.
 	ResolvedBy string `protobuf:"bytes,14,opt,name=resolved_by,json=resolvedBy,proto3" json:"resolved_by,omitempty"`
 	// When it was decided.
-	ResolveTime   *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=resolve_time,json=resolveTime,proto3" json:"resolve_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ResolveTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=resolve_time,json=resolveTime,proto3" json:"resolve_time,omitempty"`
+	// JSON Schema of what the tool asks for, an object. Unset when it asks for
+	// consent alone. Its values go to the tool and are not stored.
+	InputSchemaJson *string `protobuf:"bytes,16,opt,name=input_schema_json,json=inputSchemaJson,proto3,oneof" json:"input_schema_json,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Approval) Reset() {
@@ -372,11 +379,18 @@ func (x *Approval) GetResolveTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Approval) GetInputSchemaJson() string {
+	if x != nil && x.InputSchemaJson != nil {
+		return *x.InputSchemaJson
+	}
+	return ""
+}
+
 var File_turnwire_v1_approval_proto protoreflect.FileDescriptor
 
 const file_turnwire_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x1aturnwire/v1/approval.proto\x12\vturnwire.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19turnwire/v1/message.proto\"\xff\x04\n" +
+	"\x1aturnwire/v1/approval.proto\x12\vturnwire.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19turnwire/v1/message.proto\"\xc6\x05\n" +
 	"\bApproval\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12-\n" +
@@ -400,12 +414,15 @@ const file_turnwire_v1_approval_proto_rawDesc = "" +
 	"\bdecision\x18\r \x01(\x0e2\x1d.turnwire.v1.ApprovalDecisionR\bdecision\x12\x1f\n" +
 	"\vresolved_by\x18\x0e \x01(\tR\n" +
 	"resolvedBy\x12=\n" +
-	"\fresolve_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\vresolveTime*\x85\x01\n" +
+	"\fresolve_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\vresolveTime\x12/\n" +
+	"\x11input_schema_json\x18\x10 \x01(\tH\x00R\x0finputSchemaJson\x88\x01\x01B\x14\n" +
+	"\x12_input_schema_json*\x9e\x01\n" +
 	"\fApprovalKind\x12\x1d\n" +
 	"\x19APPROVAL_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12APPROVAL_KIND_RULE\x10\x01\x12\x1d\n" +
 	"\x19APPROVAL_KIND_DESTRUCTIVE\x10\x02\x12\x1f\n" +
-	"\x1bAPPROVAL_KIND_LOOP_DETECTED\x10\x03*\xa2\x01\n" +
+	"\x1bAPPROVAL_KIND_LOOP_DETECTED\x10\x03\x12\x17\n" +
+	"\x13APPROVAL_KIND_INPUT\x10\x04*\xa2\x01\n" +
 	"\rApprovalState\x12\x1e\n" +
 	"\x1aAPPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16APPROVAL_STATE_PENDING\x10\x01\x12\x1b\n" +
@@ -462,6 +479,7 @@ func file_turnwire_v1_approval_proto_init() {
 		return
 	}
 	file_turnwire_v1_message_proto_init()
+	file_turnwire_v1_approval_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

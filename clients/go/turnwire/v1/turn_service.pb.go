@@ -1487,7 +1487,10 @@ type ResolveApprovalRequest struct {
 	Comment string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
 	// Digest that the answer is for, as in Approval. FAILED_PRECONDITION
 	// (APPROVAL_DIGEST_MISMATCH) when the call is another one.
-	CallDigest    *string `protobuf:"bytes,6,opt,name=call_digest,json=callDigest,proto3,oneof" json:"call_digest,omitempty"`
+	CallDigest *string `protobuf:"bytes,6,opt,name=call_digest,json=callDigest,proto3,oneof" json:"call_digest,omitempty"`
+	// With ONCE: what the tool asked for, a JSON object that matches the
+	// approval's input_schema_json. Goes to the tool and is not stored.
+	InputJson     *string `protobuf:"bytes,7,opt,name=input_json,json=inputJson,proto3,oneof" json:"input_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1560,6 +1563,13 @@ func (x *ResolveApprovalRequest) GetComment() string {
 func (x *ResolveApprovalRequest) GetCallDigest() string {
 	if x != nil && x.CallDigest != nil {
 		return *x.CallDigest
+	}
+	return ""
+}
+
+func (x *ResolveApprovalRequest) GetInputJson() string {
+	if x != nil && x.InputJson != nil {
+		return *x.InputJson
 	}
 	return ""
 }
@@ -2429,7 +2439,7 @@ const file_turnwire_v1_turn_service_proto_rawDesc = "" +
 	"\t_agent_id\"t\n" +
 	"\x15ListApprovalsResponse\x123\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x15.turnwire.v1.ApprovalR\tapprovals\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x84\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb7\x02\n" +
 	"\x16ResolveApprovalRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1f\n" +
 	"\vapproval_id\x18\x02 \x01(\tR\n" +
@@ -2438,8 +2448,11 @@ const file_turnwire_v1_turn_service_proto_rawDesc = "" +
 	"\x0falways_patterns\x18\x04 \x03(\tR\x0ealwaysPatterns\x12\x18\n" +
 	"\acomment\x18\x05 \x01(\tR\acomment\x12$\n" +
 	"\vcall_digest\x18\x06 \x01(\tH\x00R\n" +
-	"callDigest\x88\x01\x01B\x0e\n" +
-	"\f_call_digest\"=\n" +
+	"callDigest\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"input_json\x18\a \x01(\tH\x01R\tinputJson\x88\x01\x01B\x0e\n" +
+	"\f_call_digestB\r\n" +
+	"\v_input_json\"=\n" +
 	"\x17ResolveApprovalResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.turnwire.v1.RunR\x03run\"d\n" +
 	"\x18SubmitToolResultsRequest\x12\x15\n" +

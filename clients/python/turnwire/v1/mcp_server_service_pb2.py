@@ -22,11 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from turnwire.v1 import outcome_pb2 as turnwire_dot_v1_dot_outcome__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$turnwire/v1/mcp_server_service.proto\x12\x0bturnwire.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19turnwire/v1/outcome.proto\"\x9c\x03\n\tMcpServer\x12\x11\n\tserver_id\x18\x01 \x01(\t\x12,\n\ttransport\x18\x02 \x01(\x0e\x32\x19.turnwire.v1.McpTransport\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\x12\x0f\n\x07\x65nabled\x18\x04 \x01(\x08\x12*\n\x05state\x18\x05 \x01(\x0e\x32\x1b.turnwire.v1.McpServerState\x12\x11\n\tnamespace\x18\x06 \x01(\t\x12\x10\n\x08priority\x18\x07 \x01(\x05\x12\x18\n\x10protocol_version\x18\x08 \x01(\t\x12\x12\n\ntool_count\x18\t \x01(\x05\x12\x30\n\x0c\x63onnect_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0freconnect_count\x18\x0b \x01(\x05\x12\x35\n\x11next_attempt_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x0clast_failure\x18\r \x01(\x0b\x32\x14.turnwire.v1.Failure\">\n\x15ListMcpServersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x16ListMcpServersResponse\x12+\n\x0bmcp_servers\x18\x01 \x03(\x0b\x32\x16.turnwire.v1.McpServer\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"+\n\x16\x45nableMcpServerRequest\x12\x11\n\tserver_id\x18\x01 \x01(\t\"E\n\x17\x45nableMcpServerResponse\x12*\n\nmcp_server\x18\x01 \x01(\x0b\x32\x16.turnwire.v1.McpServer\",\n\x17\x44isableMcpServerRequest\x12\x11\n\tserver_id\x18\x01 \x01(\t\"F\n\x18\x44isableMcpServerResponse\x12*\n\nmcp_server\x18\x01 \x01(\x0b\x32\x16.turnwire.v1.McpServer\".\n\x19ReconnectMcpServerRequest\x12\x11\n\tserver_id\x18\x01 \x01(\t\"H\n\x1aReconnectMcpServerResponse\x12*\n\nmcp_server\x18\x01 \x01(\x0b\x32\x16.turnwire.v1.McpServer*i\n\x0cMcpTransport\x12\x1d\n\x19MCP_TRANSPORT_UNSPECIFIED\x10\x00\x12\x17\n\x13MCP_TRANSPORT_STDIO\x10\x01\x12!\n\x1dMCP_TRANSPORT_STREAMABLE_HTTP\x10\x02*\xcb\x01\n\x0eMcpServerState\x12 \n\x1cMCP_SERVER_STATE_UNSPECIFIED\x10\x00\x12\x1d\n\x19MCP_SERVER_STATE_DISABLED\x10\x01\x12\x19\n\x15MCP_SERVER_STATE_IDLE\x10\x02\x12\x1f\n\x1bMCP_SERVER_STATE_CONNECTING\x10\x03\x12\x1a\n\x16MCP_SERVER_STATE_READY\x10\x04\x12 \n\x1cMCP_SERVER_STATE_BACKING_OFF\x10\x05\x32\xa7\x03\n\x10McpServerService\x12^\n\x0eListMcpServers\x12\".turnwire.v1.ListMcpServersRequest\x1a#.turnwire.v1.ListMcpServersResponse\"\x03\x90\x02\x01\x12\x61\n\x0f\x45nableMcpServer\x12#.turnwire.v1.EnableMcpServerRequest\x1a$.turnwire.v1.EnableMcpServerResponse\"\x03\x90\x02\x02\x12\x64\n\x10\x44isableMcpServer\x12$.turnwire.v1.DisableMcpServerRequest\x1a%.turnwire.v1.DisableMcpServerResponse\"\x03\x90\x02\x02\x12j\n\x12ReconnectMcpServer\x12&.turnwire.v1.ReconnectMcpServerRequest\x1a\'.turnwire.v1.ReconnectMcpServerResponse\"\x03\x90\x02\x02\x42`\n\x0f\x64\x65v.turnwire.v1B\x15McpServerServiceProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\x0bTurnwire.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$turnwire/v1/mcp_server_service.proto\x12\x0bturnwire.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19turnwire/v1/outcome.proto\"\xcb\x03\n\tMcpServer\x12\x11\n\tserver_id\x18\x01 \x01(\t\x12,\n\ttransport\x18\x02 \x01(\x0e\x32\x19.turnwire.v1.McpTransport\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\x12\x0f\n\x07\x65nabled\x18\x04 \x01(\x08\x12*\n\x05state\x18\x05 \x01(\x0e\x32\x1b.turnwire.v1.McpServerState\x12\x11\n\tnamespace\x18\x06 \x01(\t\x12\x10\n\x08priority\x18\x07 \x01(\x05\x12\x18\n\x10protocol_version\x18\x08 \x01(\t\x12\x12\n\ntool_count\x18\t \x01(\x05\x12\x30\n\x0c\x63onnect_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0freconnect_count\x18\x0b \x01(\x05\x12\x35\n\x11next_attempt_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x0clast_failure\x18\r \x01(\x0b\x32\x14.turnwire.v1.Failure\x12\x10\n\x08required\x18\x0e \x01(\x08\x12\x0c\n\x04lazy\x18\x0f \x01(\x08\x12\r\n\x05\x61\x64\x64\x65\x64\x18\x10 \x01(\x08\"\xb1\x01\n\x12McpStdioConnection\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x02 \x03(\t\x12\x35\n\x03\x65nv\x18\x03 \x03(\x0b\x32(.turnwire.v1.McpStdioConnection.EnvEntry\x12\x19\n\x11working_directory\x18\x04 \x01(\t\x1a*\n\x08\x45nvEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8e\x01\n\x11McpHttpConnection\x12\x0b\n\x03url\x18\x01 \x01(\t\x12<\n\x07headers\x18\x02 \x03(\x0b\x32+.turnwire.v1.McpHttpConnection.HeadersEntry\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\">\n\x15ListMcpServersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x16ListMcpServersResponse\x12+\n\x0bmcp_servers\x18\x01 \x03(\x0b\x32\x16.turnwire.v1.McpServer\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"+\n\x16\x45nableMcpServerRequest\x12\x11\n\tserver_id\x18\x01 \x01(\t\"E\n\x17\x45nableMcpServerResponse\x12*\n\nmcp_server\x18\x01 \x01(\x0b\x32\x16.turnwire.v1.McpServer\",\n\x17\x44isableMcpServerRequest\x12\x11\n\tserver_id\x18\x01 \x01(\t\"F\n\x18\x44isableMcpServerResponse\x12*\n\nmcp_server\x18\x01 \x01(\x0b\x32\x16.turnwire.v1.McpServer\".\n\x19ReconnectMcpServerRequest\x12\x11\n\tserver_id\x18\x01 \x01(\t\"H\n\x1aReconnectMcpServerResponse\x12*\n\nmcp_server\x18\x01 \x01(\x0b\x32\x16.turnwire.v1.McpServer\"\xad\x02\n\x13\x41\x64\x64McpServerRequest\x12\x11\n\tserver_id\x18\x01 \x01(\t\x12\x30\n\x05stdio\x18\x02 \x01(\x0b\x32\x1f.turnwire.v1.McpStdioConnectionH\x00\x12\x39\n\x0fstreamable_http\x18\x03 \x01(\x0b\x32\x1e.turnwire.v1.McpHttpConnectionH\x00\x12\x11\n\tnamespace\x18\x04 \x01(\t\x12\x0f\n\x07include\x18\x05 \x03(\t\x12\x0f\n\x07\x65xclude\x18\x06 \x03(\t\x12\x11\n\tresources\x18\x07 \x01(\x08\x12\x0f\n\x07prompts\x18\x08 \x01(\x08\x12/\n\x0c\x63\x61ll_timeout\x18\t \x01(\x0b\x32\x19.google.protobuf.DurationB\x0c\n\nconnection\"B\n\x14\x41\x64\x64McpServerResponse\x12*\n\nmcp_server\x18\x01 \x01(\x0b\x32\x16.turnwire.v1.McpServer\"+\n\x16RemoveMcpServerRequest\x12\x11\n\tserver_id\x18\x01 \x01(\t\"\x19\n\x17RemoveMcpServerResponse*i\n\x0cMcpTransport\x12\x1d\n\x19MCP_TRANSPORT_UNSPECIFIED\x10\x00\x12\x17\n\x13MCP_TRANSPORT_STDIO\x10\x01\x12!\n\x1dMCP_TRANSPORT_STREAMABLE_HTTP\x10\x02*\xcb\x01\n\x0eMcpServerState\x12 \n\x1cMCP_SERVER_STATE_UNSPECIFIED\x10\x00\x12\x1d\n\x19MCP_SERVER_STATE_DISABLED\x10\x01\x12\x19\n\x15MCP_SERVER_STATE_IDLE\x10\x02\x12\x1f\n\x1bMCP_SERVER_STATE_CONNECTING\x10\x03\x12\x1a\n\x16MCP_SERVER_STATE_READY\x10\x04\x12 \n\x1cMCP_SERVER_STATE_BACKING_OFF\x10\x05\x32\xda\x04\n\x10McpServerService\x12^\n\x0eListMcpServers\x12\".turnwire.v1.ListMcpServersRequest\x1a#.turnwire.v1.ListMcpServersResponse\"\x03\x90\x02\x01\x12\x61\n\x0f\x45nableMcpServer\x12#.turnwire.v1.EnableMcpServerRequest\x1a$.turnwire.v1.EnableMcpServerResponse\"\x03\x90\x02\x02\x12\x64\n\x10\x44isableMcpServer\x12$.turnwire.v1.DisableMcpServerRequest\x1a%.turnwire.v1.DisableMcpServerResponse\"\x03\x90\x02\x02\x12j\n\x12ReconnectMcpServer\x12&.turnwire.v1.ReconnectMcpServerRequest\x1a\'.turnwire.v1.ReconnectMcpServerResponse\"\x03\x90\x02\x02\x12S\n\x0c\x41\x64\x64McpServer\x12 .turnwire.v1.AddMcpServerRequest\x1a!.turnwire.v1.AddMcpServerResponse\x12\\\n\x0fRemoveMcpServer\x12#.turnwire.v1.RemoveMcpServerRequest\x1a$.turnwire.v1.RemoveMcpServerResponseB`\n\x0f\x64\x65v.turnwire.v1B\x15McpServerServiceProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\x0bTurnwire.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,6 +35,10 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'turnwire.v1.mcp_server_serv
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017dev.turnwire.v1B\025McpServerServiceProtoP\001Z&turnwire.dev/go/turnwire/v1;turnwirev1\252\002\013Turnwire.V1'
+  _globals['_MCPSTDIOCONNECTION_ENVENTRY']._loaded_options = None
+  _globals['_MCPSTDIOCONNECTION_ENVENTRY']._serialized_options = b'8\001'
+  _globals['_MCPHTTPCONNECTION_HEADERSENTRY']._loaded_options = None
+  _globals['_MCPHTTPCONNECTION_HEADERSENTRY']._serialized_options = b'8\001'
   _globals['_MCPSERVERSERVICE'].methods_by_name['ListMcpServers']._loaded_options = None
   _globals['_MCPSERVERSERVICE'].methods_by_name['ListMcpServers']._serialized_options = b'\220\002\001'
   _globals['_MCPSERVERSERVICE'].methods_by_name['EnableMcpServer']._loaded_options = None
@@ -42,28 +47,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MCPSERVERSERVICE'].methods_by_name['DisableMcpServer']._serialized_options = b'\220\002\002'
   _globals['_MCPSERVERSERVICE'].methods_by_name['ReconnectMcpServer']._loaded_options = None
   _globals['_MCPSERVERSERVICE'].methods_by_name['ReconnectMcpServer']._serialized_options = b'\220\002\002'
-  _globals['_MCPTRANSPORT']._serialized_start=1044
-  _globals['_MCPTRANSPORT']._serialized_end=1149
-  _globals['_MCPSERVERSTATE']._serialized_start=1152
-  _globals['_MCPSERVERSTATE']._serialized_end=1355
-  _globals['_MCPSERVER']._serialized_start=114
-  _globals['_MCPSERVER']._serialized_end=526
-  _globals['_LISTMCPSERVERSREQUEST']._serialized_start=528
-  _globals['_LISTMCPSERVERSREQUEST']._serialized_end=590
-  _globals['_LISTMCPSERVERSRESPONSE']._serialized_start=592
-  _globals['_LISTMCPSERVERSRESPONSE']._serialized_end=686
-  _globals['_ENABLEMCPSERVERREQUEST']._serialized_start=688
-  _globals['_ENABLEMCPSERVERREQUEST']._serialized_end=731
-  _globals['_ENABLEMCPSERVERRESPONSE']._serialized_start=733
-  _globals['_ENABLEMCPSERVERRESPONSE']._serialized_end=802
-  _globals['_DISABLEMCPSERVERREQUEST']._serialized_start=804
-  _globals['_DISABLEMCPSERVERREQUEST']._serialized_end=848
-  _globals['_DISABLEMCPSERVERRESPONSE']._serialized_start=850
-  _globals['_DISABLEMCPSERVERRESPONSE']._serialized_end=920
-  _globals['_RECONNECTMCPSERVERREQUEST']._serialized_start=922
-  _globals['_RECONNECTMCPSERVERREQUEST']._serialized_end=968
-  _globals['_RECONNECTMCPSERVERRESPONSE']._serialized_start=970
-  _globals['_RECONNECTMCPSERVERRESPONSE']._serialized_end=1042
-  _globals['_MCPSERVERSERVICE']._serialized_start=1358
-  _globals['_MCPSERVERSERVICE']._serialized_end=1781
+  _globals['_MCPTRANSPORT']._serialized_start=1892
+  _globals['_MCPTRANSPORT']._serialized_end=1997
+  _globals['_MCPSERVERSTATE']._serialized_start=2000
+  _globals['_MCPSERVERSTATE']._serialized_end=2203
+  _globals['_MCPSERVER']._serialized_start=146
+  _globals['_MCPSERVER']._serialized_end=605
+  _globals['_MCPSTDIOCONNECTION']._serialized_start=608
+  _globals['_MCPSTDIOCONNECTION']._serialized_end=785
+  _globals['_MCPSTDIOCONNECTION_ENVENTRY']._serialized_start=743
+  _globals['_MCPSTDIOCONNECTION_ENVENTRY']._serialized_end=785
+  _globals['_MCPHTTPCONNECTION']._serialized_start=788
+  _globals['_MCPHTTPCONNECTION']._serialized_end=930
+  _globals['_MCPHTTPCONNECTION_HEADERSENTRY']._serialized_start=884
+  _globals['_MCPHTTPCONNECTION_HEADERSENTRY']._serialized_end=930
+  _globals['_LISTMCPSERVERSREQUEST']._serialized_start=932
+  _globals['_LISTMCPSERVERSREQUEST']._serialized_end=994
+  _globals['_LISTMCPSERVERSRESPONSE']._serialized_start=996
+  _globals['_LISTMCPSERVERSRESPONSE']._serialized_end=1090
+  _globals['_ENABLEMCPSERVERREQUEST']._serialized_start=1092
+  _globals['_ENABLEMCPSERVERREQUEST']._serialized_end=1135
+  _globals['_ENABLEMCPSERVERRESPONSE']._serialized_start=1137
+  _globals['_ENABLEMCPSERVERRESPONSE']._serialized_end=1206
+  _globals['_DISABLEMCPSERVERREQUEST']._serialized_start=1208
+  _globals['_DISABLEMCPSERVERREQUEST']._serialized_end=1252
+  _globals['_DISABLEMCPSERVERRESPONSE']._serialized_start=1254
+  _globals['_DISABLEMCPSERVERRESPONSE']._serialized_end=1324
+  _globals['_RECONNECTMCPSERVERREQUEST']._serialized_start=1326
+  _globals['_RECONNECTMCPSERVERREQUEST']._serialized_end=1372
+  _globals['_RECONNECTMCPSERVERRESPONSE']._serialized_start=1374
+  _globals['_RECONNECTMCPSERVERRESPONSE']._serialized_end=1446
+  _globals['_ADDMCPSERVERREQUEST']._serialized_start=1449
+  _globals['_ADDMCPSERVERREQUEST']._serialized_end=1750
+  _globals['_ADDMCPSERVERRESPONSE']._serialized_start=1752
+  _globals['_ADDMCPSERVERRESPONSE']._serialized_end=1818
+  _globals['_REMOVEMCPSERVERREQUEST']._serialized_start=1820
+  _globals['_REMOVEMCPSERVERREQUEST']._serialized_end=1863
+  _globals['_REMOVEMCPSERVERRESPONSE']._serialized_start=1865
+  _globals['_REMOVEMCPSERVERRESPONSE']._serialized_end=1890
+  _globals['_MCPSERVERSERVICE']._serialized_start=2206
+  _globals['_MCPSERVERSERVICE']._serialized_end=2808
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,7 @@ The MCP servers of the deployment."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -100,6 +101,9 @@ class McpServer(_message.Message):
     RECONNECT_COUNT_FIELD_NUMBER: _builtins.int
     NEXT_ATTEMPT_TIME_FIELD_NUMBER: _builtins.int
     LAST_FAILURE_FIELD_NUMBER: _builtins.int
+    REQUIRED_FIELD_NUMBER: _builtins.int
+    LAZY_FIELD_NUMBER: _builtins.int
+    ADDED_FIELD_NUMBER: _builtins.int
     server_id: _builtins.str
     """Identifies the server."""
     transport: Global___McpTransport.ValueType
@@ -122,6 +126,12 @@ class McpServer(_message.Message):
     """Tools known."""
     reconnect_count: _builtins.int
     """Reconnects since the process began."""
+    required: _builtins.bool
+    """Whether no run starts without it."""
+    lazy: _builtins.bool
+    """Whether it is connected only when a run needs it."""
+    added: _builtins.bool
+    """Whether it was added at runtime, and ends with the service."""
     @_builtins.property
     def connect_time(self) -> _timestamp_pb2.Timestamp:
         """When it was last connected."""
@@ -150,14 +160,123 @@ class McpServer(_message.Message):
         reconnect_count: _builtins.int = ...,
         next_attempt_time: _timestamp_pb2.Timestamp | None = ...,
         last_failure: _outcome_pb2.Failure | None = ...,
+        required: _builtins.bool = ...,
+        lazy: _builtins.bool = ...,
+        added: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connect_time", b"connect_time", "last_failure", b"last_failure", "next_attempt_time", b"next_attempt_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["connect_time", b"connect_time", "enabled", b"enabled", "endpoint", b"endpoint", "last_failure", b"last_failure", "namespace", b"namespace", "next_attempt_time", b"next_attempt_time", "priority", b"priority", "protocol_version", b"protocol_version", "reconnect_count", b"reconnect_count", "server_id", b"server_id", "state", b"state", "tool_count", b"tool_count", "transport", b"transport"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "connect_time", b"connect_time", "enabled", b"enabled", "endpoint", b"endpoint", "last_failure", b"last_failure", "lazy", b"lazy", "namespace", b"namespace", "next_attempt_time", b"next_attempt_time", "priority", b"priority", "protocol_version", b"protocol_version", "reconnect_count", b"reconnect_count", "required", b"required", "server_id", b"server_id", "state", b"state", "tool_count", b"tool_count", "transport", b"transport"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___McpServer: _TypeAlias = McpServer  # noqa: Y015
+
+@_typing.final
+class McpStdioConnection(_message.Message):
+    """A child process that speaks over its pipes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class EnvEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    COMMAND_FIELD_NUMBER: _builtins.int
+    ARGS_FIELD_NUMBER: _builtins.int
+    ENV_FIELD_NUMBER: _builtins.int
+    WORKING_DIRECTORY_FIELD_NUMBER: _builtins.int
+    command: _builtins.str
+    """What to run."""
+    working_directory: _builtins.str
+    """Its directory; empty: the service's."""
+    @_builtins.property
+    def args(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Its arguments."""
+
+    @_builtins.property
+    def env(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Its environment, beside a safe base. Never returned."""
+
+    def __init__(
+        self,
+        *,
+        command: _builtins.str = ...,
+        args: _abc.Iterable[_builtins.str] | None = ...,
+        env: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        working_directory: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["args", b"args", "command", b"command", "env", b"env", "working_directory", b"working_directory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___McpStdioConnection: _TypeAlias = McpStdioConnection  # noqa: Y015
+
+@_typing.final
+class McpHttpConnection(_message.Message):
+    """An address that speaks Streamable HTTP."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class HeadersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    URL_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    url: _builtins.str
+    """Its URL."""
+    @_builtins.property
+    def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Sent with every request. Kept in memory alone and never returned."""
+
+    def __init__(
+        self,
+        *,
+        url: _builtins.str = ...,
+        headers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["headers", b"headers", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___McpHttpConnection: _TypeAlias = McpHttpConnection  # noqa: Y015
 
 @_typing.final
 class ListMcpServersRequest(_message.Message):
@@ -350,3 +469,134 @@ class ReconnectMcpServerResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReconnectMcpServerResponse: _TypeAlias = ReconnectMcpServerResponse  # noqa: Y015
+
+@_typing.final
+class AddMcpServerRequest(_message.Message):
+    """Request for McpServerService.AddMcpServer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_ID_FIELD_NUMBER: _builtins.int
+    STDIO_FIELD_NUMBER: _builtins.int
+    STREAMABLE_HTTP_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    INCLUDE_FIELD_NUMBER: _builtins.int
+    EXCLUDE_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    PROMPTS_FIELD_NUMBER: _builtins.int
+    CALL_TIMEOUT_FIELD_NUMBER: _builtins.int
+    server_id: _builtins.str
+    """Identifies the server from now on: letters, digits, hyphens and
+    underscores, at most 32 of them.
+    """
+    namespace: _builtins.str
+    """Put in front of its tools' names; empty: the server_id."""
+    resources: _builtins.bool
+    """Offers its resources as tools."""
+    prompts: _builtins.bool
+    """Offers its prompts as tools."""
+    @_builtins.property
+    def stdio(self) -> Global___McpStdioConnection:
+        """As a child process."""
+
+    @_builtins.property
+    def streamable_http(self) -> Global___McpHttpConnection:
+        """At an address."""
+
+    @_builtins.property
+    def include(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Patterns of its own tool names to offer; none: all."""
+
+    @_builtins.property
+    def exclude(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Patterns of its own tool names to leave out."""
+
+    @_builtins.property
+    def call_timeout(self) -> _duration_pb2.Duration:
+        """Bounds each of its calls, beside the policy."""
+
+    def __init__(
+        self,
+        *,
+        server_id: _builtins.str = ...,
+        stdio: Global___McpStdioConnection | None = ...,
+        streamable_http: Global___McpHttpConnection | None = ...,
+        namespace: _builtins.str = ...,
+        include: _abc.Iterable[_builtins.str] | None = ...,
+        exclude: _abc.Iterable[_builtins.str] | None = ...,
+        resources: _builtins.bool = ...,
+        prompts: _builtins.bool = ...,
+        call_timeout: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call_timeout", b"call_timeout", "connection", b"connection", "stdio", b"stdio", "streamable_http", b"streamable_http"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_timeout", b"call_timeout", "connection", b"connection", "exclude", b"exclude", "include", b"include", "namespace", b"namespace", "prompts", b"prompts", "resources", b"resources", "server_id", b"server_id", "stdio", b"stdio", "streamable_http", b"streamable_http"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_connection: _TypeAlias = _typing.Literal["stdio", "streamable_http"]  # noqa: Y015
+    _WhichOneofArgType_connection: _TypeAlias = _typing.Literal["connection", b"connection"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_connection) -> _WhichOneofReturnType_connection | None: ...
+
+Global___AddMcpServerRequest: _TypeAlias = AddMcpServerRequest  # noqa: Y015
+
+@_typing.final
+class AddMcpServerResponse(_message.Message):
+    """Response of McpServerService.AddMcpServer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MCP_SERVER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def mcp_server(self) -> Global___McpServer:
+        """The server, perhaps not connected yet."""
+
+    def __init__(
+        self,
+        *,
+        mcp_server: Global___McpServer | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["mcp_server", b"mcp_server"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mcp_server", b"mcp_server"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddMcpServerResponse: _TypeAlias = AddMcpServerResponse  # noqa: Y015
+
+@_typing.final
+class RemoveMcpServerRequest(_message.Message):
+    """Request for McpServerService.RemoveMcpServer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_ID_FIELD_NUMBER: _builtins.int
+    server_id: _builtins.str
+    """Server to remove."""
+    def __init__(
+        self,
+        *,
+        server_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["server_id", b"server_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveMcpServerRequest: _TypeAlias = RemoveMcpServerRequest  # noqa: Y015
+
+@_typing.final
+class RemoveMcpServerResponse(_message.Message):
+    """Response of McpServerService.RemoveMcpServer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveMcpServerResponse: _TypeAlias = RemoveMcpServerResponse  # noqa: Y015

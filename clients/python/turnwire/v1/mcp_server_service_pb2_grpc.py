@@ -55,6 +55,16 @@ class McpServerServiceStub:
                 request_serializer=turnwire_dot_v1_dot_mcp__server__service__pb2.ReconnectMcpServerRequest.SerializeToString,
                 response_deserializer=turnwire_dot_v1_dot_mcp__server__service__pb2.ReconnectMcpServerResponse.FromString,
                 _registered_method=True)
+        self.AddMcpServer = channel.unary_unary(
+                '/turnwire.v1.McpServerService/AddMcpServer',
+                request_serializer=turnwire_dot_v1_dot_mcp__server__service__pb2.AddMcpServerRequest.SerializeToString,
+                response_deserializer=turnwire_dot_v1_dot_mcp__server__service__pb2.AddMcpServerResponse.FromString,
+                _registered_method=True)
+        self.RemoveMcpServer = channel.unary_unary(
+                '/turnwire.v1.McpServerService/RemoveMcpServer',
+                request_serializer=turnwire_dot_v1_dot_mcp__server__service__pb2.RemoveMcpServerRequest.SerializeToString,
+                response_deserializer=turnwire_dot_v1_dot_mcp__server__service__pb2.RemoveMcpServerResponse.FromString,
+                _registered_method=True)
 
 
 class McpServerServiceServicer:
@@ -89,6 +99,23 @@ class McpServerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddMcpServer(self, request, context):
+        """Adds an MCP server until the service ends, and connects to it. Refused
+        with PERMISSION_DENIED unless the configuration allows servers of its kind
+        to be added.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveMcpServer(self, request, context):
+        """Ends and forgets an MCP server that was added at runtime. One of the
+        configuration can only be disabled.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_McpServerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -111,6 +138,16 @@ def add_McpServerServiceServicer_to_server(servicer, server):
                     servicer.ReconnectMcpServer,
                     request_deserializer=turnwire_dot_v1_dot_mcp__server__service__pb2.ReconnectMcpServerRequest.FromString,
                     response_serializer=turnwire_dot_v1_dot_mcp__server__service__pb2.ReconnectMcpServerResponse.SerializeToString,
+            ),
+            'AddMcpServer': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddMcpServer,
+                    request_deserializer=turnwire_dot_v1_dot_mcp__server__service__pb2.AddMcpServerRequest.FromString,
+                    response_serializer=turnwire_dot_v1_dot_mcp__server__service__pb2.AddMcpServerResponse.SerializeToString,
+            ),
+            'RemoveMcpServer': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveMcpServer,
+                    request_deserializer=turnwire_dot_v1_dot_mcp__server__service__pb2.RemoveMcpServerRequest.FromString,
+                    response_serializer=turnwire_dot_v1_dot_mcp__server__service__pb2.RemoveMcpServerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -222,6 +259,60 @@ class McpServerService:
             '/turnwire.v1.McpServerService/ReconnectMcpServer',
             turnwire_dot_v1_dot_mcp__server__service__pb2.ReconnectMcpServerRequest.SerializeToString,
             turnwire_dot_v1_dot_mcp__server__service__pb2.ReconnectMcpServerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddMcpServer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/turnwire.v1.McpServerService/AddMcpServer',
+            turnwire_dot_v1_dot_mcp__server__service__pb2.AddMcpServerRequest.SerializeToString,
+            turnwire_dot_v1_dot_mcp__server__service__pb2.AddMcpServerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveMcpServer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/turnwire.v1.McpServerService/RemoveMcpServer',
+            turnwire_dot_v1_dot_mcp__server__service__pb2.RemoveMcpServerRequest.SerializeToString,
+            turnwire_dot_v1_dot_mcp__server__service__pb2.RemoveMcpServerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,15 @@ class McpServerServiceStub:
     """Stops using an MCP server. Tools of other sources are not touched."""
     ReconnectMcpServer: _grpc.UnaryUnaryMultiCallable[_mcp_server_service_pb2.ReconnectMcpServerRequest, _mcp_server_service_pb2.ReconnectMcpServerResponse]
     """Drops the connection, its session and its tool cache, and connects again."""
+    AddMcpServer: _grpc.UnaryUnaryMultiCallable[_mcp_server_service_pb2.AddMcpServerRequest, _mcp_server_service_pb2.AddMcpServerResponse]
+    """Adds an MCP server until the service ends, and connects to it. Refused
+    with PERMISSION_DENIED unless the configuration allows servers of its kind
+    to be added.
+    """
+    RemoveMcpServer: _grpc.UnaryUnaryMultiCallable[_mcp_server_service_pb2.RemoveMcpServerRequest, _mcp_server_service_pb2.RemoveMcpServerResponse]
+    """Ends and forgets an MCP server that was added at runtime. One of the
+    configuration can only be disabled.
+    """
 
 @_typing.type_check_only
 class McpServerServiceAsyncStub(McpServerServiceStub):
@@ -55,6 +64,15 @@ class McpServerServiceAsyncStub(McpServerServiceStub):
     """Stops using an MCP server. Tools of other sources are not touched."""
     ReconnectMcpServer: _aio.UnaryUnaryMultiCallable[_mcp_server_service_pb2.ReconnectMcpServerRequest, _mcp_server_service_pb2.ReconnectMcpServerResponse]  # type: ignore[assignment]
     """Drops the connection, its session and its tool cache, and connects again."""
+    AddMcpServer: _aio.UnaryUnaryMultiCallable[_mcp_server_service_pb2.AddMcpServerRequest, _mcp_server_service_pb2.AddMcpServerResponse]  # type: ignore[assignment]
+    """Adds an MCP server until the service ends, and connects to it. Refused
+    with PERMISSION_DENIED unless the configuration allows servers of its kind
+    to be added.
+    """
+    RemoveMcpServer: _aio.UnaryUnaryMultiCallable[_mcp_server_service_pb2.RemoveMcpServerRequest, _mcp_server_service_pb2.RemoveMcpServerResponse]  # type: ignore[assignment]
+    """Ends and forgets an MCP server that was added at runtime. One of the
+    configuration can only be disabled.
+    """
 
 class McpServerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Operates the MCP servers this service connects to."""
@@ -90,5 +108,26 @@ class McpServerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_mcp_server_service_pb2.ReconnectMcpServerResponse, _abc.Awaitable[_mcp_server_service_pb2.ReconnectMcpServerResponse]]:
         """Drops the connection, its session and its tool cache, and connects again."""
+
+    @_abc_1.abstractmethod
+    def AddMcpServer(
+        self,
+        request: _mcp_server_service_pb2.AddMcpServerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_mcp_server_service_pb2.AddMcpServerResponse, _abc.Awaitable[_mcp_server_service_pb2.AddMcpServerResponse]]:
+        """Adds an MCP server until the service ends, and connects to it. Refused
+        with PERMISSION_DENIED unless the configuration allows servers of its kind
+        to be added.
+        """
+
+    @_abc_1.abstractmethod
+    def RemoveMcpServer(
+        self,
+        request: _mcp_server_service_pb2.RemoveMcpServerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_mcp_server_service_pb2.RemoveMcpServerResponse, _abc.Awaitable[_mcp_server_service_pb2.RemoveMcpServerResponse]]:
+        """Ends and forgets an MCP server that was added at runtime. One of the
+        configuration can only be disabled.
+        """
 
 def add_McpServerServiceServicer_to_server(servicer: McpServerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

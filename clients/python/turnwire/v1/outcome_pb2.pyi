@@ -174,6 +174,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The arguments are not those that the approval was shown for."""
     REASON_MESSAGE_TOO_LARGE: _Reason.ValueType  # 22
     """The message is larger than the server takes. Metadata: limit_bytes."""
+    REASON_MCP_SERVER_EXISTS: _Reason.ValueType  # 23
+    """A tool source has this id already."""
     REASON_TOOL_HOST_NOT_FOUND: _Reason.ValueType  # 25
     """No host of tools has this id."""
     REASON_TOOL_HOST_TAKEN: _Reason.ValueType  # 26
@@ -352,6 +354,8 @@ REASON_APPROVAL_DIGEST_MISMATCH: Reason.ValueType  # 21
 """The arguments are not those that the approval was shown for."""
 REASON_MESSAGE_TOO_LARGE: Reason.ValueType  # 22
 """The message is larger than the server takes. Metadata: limit_bytes."""
+REASON_MCP_SERVER_EXISTS: Reason.ValueType  # 23
+"""A tool source has this id already."""
 REASON_TOOL_HOST_NOT_FOUND: Reason.ValueType  # 25
 """No host of tools has this id."""
 REASON_TOOL_HOST_TAKEN: Reason.ValueType  # 26

@@ -65,7 +65,7 @@ class Admission:
     def admits(self, config: ToolHostConfig) -> bool:
         """Whether the server may connect there."""
         here = config.is_local and not config.address.startswith("unix:")
-        return self.allowed and (here or pattern_of(self.addresses).fullmatch(config.address) is not None)
+        return self.allowed and (here or pattern_of(self.addresses).match(config.address))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +111,15 @@ class Registrations:
             if toolset is None:
                 if known is not None:
                     await self._forget(host_id)
-                toolset = HostToolset(host_id, config)
+                # Whoever registers must not hold up the runs of others: an app is there once it has answered.
+                toolset = HostToolset(host_id, config, awaited=False)
                 await self._sources.add(Source(toolset, host_id, kind=ToolSource.HOST, tenant=caller.tenant))
                 _LOG.info("tool host %s at %s is registered", host_id, address)
             ends, ends_ns = anyio.current_time() + lease, time.time_ns() + round(lease * 1e9)
             self._known[host_id] = _Registration(owner, toolset, address, ends, ends_ns)
             self._begin()
         with anyio.move_on_after(_FIRST_ANSWER):
-            await toolset.tools()
+            await toolset.first_try()
         return _shown(toolset, ends_ns)
 
     async def unregister(self, caller: Caller, host_id: str) -> None:

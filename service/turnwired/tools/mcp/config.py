@@ -62,6 +62,11 @@ class McpServer(BaseModel):
             raise ValueError("required and lazy exclude each other")
         return self
 
+    @property
+    def endpoint(self) -> str:
+        """Where it is, as an operator is shown it: never with secrets."""
+        return ""
+
 
 class StdioServer(McpServer):
     """A server that runs as a child process.

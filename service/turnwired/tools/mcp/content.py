@@ -62,7 +62,7 @@ def left_out(server_id: str, name: str, why: str) -> Failure:
 def output_of(result: _Object) -> ToolOutput:
     """The result of ``tools/call``. Not an answer to the question asked: an error result that says so."""
     if result.get("resultType", "complete") != "complete":
-        words = "the server asks for more input before it answers, which is not supported"
+        words = "the server asks for more before it answers than can be given here"
         failure = Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, words, origin_code=_string(result.get("resultType")))
         return ToolOutput((Part("", Text(words)),), is_error=True, failure=failure)
     blocks = result.get("content")

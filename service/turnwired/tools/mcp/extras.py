@@ -10,7 +10,7 @@ from typing import Final
 
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.tools.mcp.content import left_out
-from turnwired.tools.mcp.link import Answer, Answered, Link, Listing
+from turnwired.tools.mcp.link import Answer, Answered, Asking, Link, Listing
 from turnwired.tools.result import json_of
 
 _READS: Final = ToolAnnotations(read_only=True, destructive=False, idempotent=True)
@@ -74,7 +74,15 @@ class Extras:
         """Whether a call of this name is ours to make."""
         return name in self._ours
 
-    async def call(self, link: Link, name: str, arguments: Mapping[str, object], meta: Mapping[str, str]) -> Answer:
+    async def call(
+        self,
+        link: Link,
+        name: str,
+        arguments: Mapping[str, object],
+        meta: Mapping[str, str],
+        asking: Asking | None,
+        more: Mapping[str, object],
+    ) -> Answer:
         """Make it, with the result in the shape of a tool's."""
         match name:
             case "list_resources":
@@ -92,11 +100,12 @@ class Extras:
                     return listed
                 return _as_text({"prompts": [_plain(item) for item in listed]})
             case "read_resource":
-                answer = await link.request("resources/read", {"uri": arguments.get("uri")}, meta)
+                asked = {"uri": arguments.get("uri"), **more}
+                answer = await link.request("resources/read", asked, meta, asking=asking)
                 return _resource(answer)
             case _:
-                params = {"name": arguments.get("name"), "arguments": arguments.get("arguments") or {}}
-                answer = await link.request("prompts/get", params, meta)
+                params = {"name": arguments.get("name"), "arguments": arguments.get("arguments") or {}, **more}
+                answer = await link.request("prompts/get", params, meta, asking=asking)
                 return _prompt(answer)
 
     def _tool(self, name: str) -> Tool:
@@ -119,7 +128,7 @@ def _as_text(value: Mapping[str, object]) -> Answered:
 
 
 def _resource(answer: Answer) -> Answer:
-    if not isinstance(answer, Answered):
+    if not isinstance(answer, Answered) or answer.result.get("resultType") == "input_required":
         return answer
     contents = answer.result.get("contents")
     blocks = [{"type": "resource", "resource": item} for item in contents] if isinstance(contents, list) else []
@@ -132,7 +141,7 @@ def _kind(answer: Answered) -> dict[str, object]:
 
 def _prompt(answer: Answer) -> Answer:
     """The messages of a prompt, as text with roles where it is all text, else block by block."""
-    if not isinstance(answer, Answered):
+    if not isinstance(answer, Answered) or answer.result.get("resultType") == "input_required":
         return answer
     messages = answer.result.get("messages")
     blocks: list[object] = []

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from turnwired.domain.failure import Failure
 from turnwired.domain.tool import Tool
-from turnwired.tools.port import ProgressReporter
+from turnwired.tools.port import AskUser, ProgressReporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,15 @@ class Lost:
 
 
 Answer = Answered | Refused | Lost
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who may be asked about a call, when its server asks. ``run_id``: of the run that makes it."""
+
+    server_id: str
+    run_id: str
+    ask: AskUser
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +120,9 @@ class Link(Protocol):
         params: Mapping[str, object],
         meta: Mapping[str, str],
         on_progress: ProgressReporter | None = None,
+        asking: Asking | None = None,
     ) -> Answer:
-        """One request of any kind. When cancelled, the server is told so."""
-        ...
-
-    async def call_tool(
-        self, name: str, arguments: Mapping[str, object], meta: Mapping[str, str], on_progress: ProgressReporter | None
-    ) -> Answer:
-        """One ``tools/call``. When cancelled, the server is told so."""
+        """One request. When cancelled, the server is told so. ``asking``: whom the server may ask meanwhile."""
         ...
 
     async def watch(self) -> None:

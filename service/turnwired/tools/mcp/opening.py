@@ -24,13 +24,20 @@ if TYPE_CHECKING:
 _MAX_DISCOVER_TIMEOUT: Final = 10.0
 
 
-def opener_of(server_id: str, config: McpServer, telemetry: McpTelemetry, caller: Caller | None = None) -> Opener:
-    """What opens links to this server; ``caller``: with this caller's credentials."""
+def opener_of(
+    server_id: str,
+    config: McpServer,
+    telemetry: McpTelemetry,
+    caller: Caller | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> Opener:
+    """What opens links to this server, with the credentials of ``caller``, if any; ``environ`` as the toolset's."""
     match config:
         case HttpServer():
-            return HttpOpener(server_id, config, telemetry, caller)
+            return HttpOpener(server_id, config, telemetry, caller, environ)
         case StdioServer():
-            return StdioOpener(server_id, config, telemetry)
+            return StdioOpener(server_id, config, telemetry, environ)
         case _:
             raise TypeError(f"no server of a known kind: {type(config).__name__}")
 
@@ -45,7 +52,14 @@ class StdioOpener:
 
     transport = "pipe"
 
-    def __init__(self, server_id: str, config: StdioServer, telemetry: McpTelemetry) -> None:
+    def __init__(
+        self,
+        server_id: str,
+        config: StdioServer,
+        telemetry: McpTelemetry,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._environ = environ
         self._server_id = server_id
         self._config = config
         self._telemetry = telemetry
@@ -67,7 +81,7 @@ class StdioOpener:
             f"MCP server {self._server_id!r}",
             config.command,
             config.args,
-            config.environment(),
+            config.environment(self._environ),
             config.cwd,
             config.max_message_bytes,
         )
@@ -86,8 +100,14 @@ class HttpOpener:
     transport = "tcp"
 
     def __init__(
-        self, server_id: str, config: HttpServer, telemetry: McpTelemetry, caller: Caller | None = None
+        self,
+        server_id: str,
+        config: HttpServer,
+        telemetry: McpTelemetry,
+        caller: Caller | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
+        self._environ = environ
         self._server_id = server_id
         self._config = config
         self._telemetry = telemetry
@@ -104,14 +124,14 @@ class HttpOpener:
 
     def headers(self) -> Mapping[str, str]:
         """The configured headers now. Raises ConfigError."""
-        return self._config.request_headers(self._caller)
+        return self._config.request_headers(self._caller, self._environ)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Link]:
         from turnwired.tools.mcp import authorization, http  # loaded by prepare
 
         config = self._config
-        url = config.address()
+        url = config.address(self._environ)
         self.headers()  # what is missing is said before anything is sent
         if config.oauth is not None and self._auth is None:  # kept, and its tokens with it
             self._auth = authorization.authorization_of(url, config.oauth)

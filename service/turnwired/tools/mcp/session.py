@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import anyio
 import mcp_types as types
 from mcp import MCPError
-from mcp.client.session import ClientSession
+from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.inbound import (
@@ -37,8 +37,9 @@ from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import ClientOperation, McpTelemetry
+from turnwired.tools.mcp.asking import CURRENT, elicited
 from turnwired.tools.mcp.content import left_out, tool_of
-from turnwired.tools.mcp.link import Answer, Answered, Listing, Lost, Refused
+from turnwired.tools.mcp.link import Answer, Answered, Asking, Listing, Lost, Refused
 from turnwired.tools.mcp.wire import Wire
 from turnwired.tools.port import ProgressReporter
 from turnwired.tools.result import redact
@@ -55,6 +56,7 @@ for _name in ("mcp", "client"):
 for _name in ("httpx2", "httpcore2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
+_CAN_ASK: Final[Mapping[str, object]] = {types.CLIENT_CAPABILITIES_META_KEY: {"elicitation": {"form": {}, "url": {}}}}
 _CLIENT: Final = types.Implementation(name="turnwire", version=turnwired.__version__)
 
 
@@ -70,11 +72,14 @@ class SessionLink:
         self._modern = False
         self._mirrored: dict[str, dict[tuple[str, ...], str]] = {}
         self._changed = anyio.Event()
-        self.in_flight = 0
+        self._open: dict[int, Asking | None] = {}
         self._idle = anyio.Event()
         self._last_answer = 0.0
         self.session = ClientSession(
-            dispatcher=wire.dispatcher, client_info=_CLIENT, message_handler=self._on_notification
+            dispatcher=wire.dispatcher,
+            client_info=_CLIENT,
+            message_handler=self._on_notification,
+            elicitation_callback=self._on_elicitation,
         )
 
     @property
@@ -86,6 +91,11 @@ class SessionLink:
     def protocol_version(self) -> str:
         """The version agreed on."""
         return self.session.protocol_version or ""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answers."""
+        return len(self._open)
 
     @property
     def lingers(self) -> bool:
@@ -102,7 +112,7 @@ class SessionLink:
 
     async def drained(self) -> None:
         """Return when no request is in flight."""
-        while self.in_flight:
+        while self._open:
             self._idle = anyio.Event()
             await self._idle.wait()
 
@@ -236,27 +246,22 @@ class SessionLink:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    async def call_tool(
-        self, name: str, arguments: Mapping[str, object], meta: Mapping[str, str], on_progress: ProgressReporter | None
-    ) -> Answer:
-        """``tools/call``, without the SDK's checks of the result."""
-        return await self.request("tools/call", {"name": name, "arguments": dict(arguments)}, meta, on_progress)
-
     async def request(
         self,
         method: str,
         params: Mapping[str, object],
         meta: Mapping[str, str],
         on_progress: ProgressReporter | None = None,
+        asking: Asking | None = None,
     ) -> Answer:
-        """One request, told to telemetry."""
+        """One request, told to telemetry, without the SDK's checks of the result."""
         name = params.get(NAME_BEARING_METHODS.get(method, ""))
         tool = name if method == "tools/call" and isinstance(name, str) else None
         with self._operation(method, tool, self.session.protocol_version) as operation:
             # Ids are ours, so that telemetry and the question "was it sent?" can name the request.
             request_id = next(self._ids)
             operation.request_id(str(request_id))
-            answer = await self._send(request_id, method, dict(params), meta, on_progress)
+            answer = await self._send(request_id, method, dict(params), meta, on_progress, asking)
             match answer:
                 case Answered(result):
                     if result.get("isError") is True:
@@ -274,10 +279,11 @@ class SessionLink:
         params: dict[str, Any],
         meta: Mapping[str, str],
         on_progress: ProgressReporter | None,
+        asking: Asking | None,
     ) -> Answer:
         options: CallOptions = {"request_id": request_id, "headers": self._headers(method, params)}
         if self._meta or meta:
-            params["_meta"] = {**meta, **self._meta}
+            params["_meta"] = {**meta, **self._meta, **(_CAN_ASK if self._modern and asking is not None else {})}
         waiting = True
         if on_progress is not None:
 
@@ -286,15 +292,17 @@ class SessionLink:
                     on_progress(progress, total, message or "")
 
             options["on_progress"] = report
-        self.in_flight += 1
+        self._open[request_id] = asking
+        current = CURRENT.set(asking)
         try:
             result = await self._wire.dispatcher.send_raw_request(method, params, options)
         except MCPError as error:
             return self._wire.judge(error, request_id)
         finally:
             waiting = False
-            self.in_flight -= 1
-            if not self.in_flight:
+            CURRENT.reset(current)
+            del self._open[request_id]
+            if not self._open:
                 self._idle.set()
             self._wire.settled(request_id)
         self._last_answer = anyio.current_time()
@@ -350,7 +358,7 @@ class SessionLink:
             return
         while True:
             await anyio.sleep(every)
-            if self.in_flight or anyio.current_time() - self._last_answer < every:
+            if self._open or anyio.current_time() - self._last_answer < every:
                 continue  # a server that works on a call may have no time for others
             answer: Answer | None = None
             with anyio.move_on_after(within):
@@ -359,6 +367,23 @@ class SessionLink:
                 self._wire.close(f"gave no sign of life within {within:g} s")
             if isinstance(answer, Lost) and answer.stale:
                 self._wire.close(answer.why)
+
+    async def _on_elicitation(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002  the SDK's signature
+        params: types.ElicitRequestParams,
+    ) -> types.ElicitResult | types.ErrorData:
+        """A question of a server of the older eras."""
+        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return types.ElicitResult.model_validate(await elicited(self._whom_to_ask(), asked))
+
+    def _whom_to_ask(self) -> Asking | None:
+        """Of the call in whose stream the question came; where all share a stream, of the one run that calls."""
+        if (asking := CURRENT.get()) is not None:
+            return asking
+        calls = list(self._open.values())
+        runs = {None if call is None else call.run_id for call in calls}
+        return calls[0] if len(runs) == 1 else None
 
     async def _on_notification(self, message: types.ServerNotification | Exception) -> None:
         if isinstance(message, types.ToolListChangedNotification):

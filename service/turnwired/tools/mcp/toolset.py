@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,11 +14,12 @@ from turnwired.domain.message import Part, Text
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import McpTelemetry
+from turnwired.tools.mcp.asking import outside, until_complete
 from turnwired.tools.mcp.config import HttpServer, McpServer
 from turnwired.tools.mcp.connection import Connection, History, Timing
 from turnwired.tools.mcp.content import output_of
 from turnwired.tools.mcp.extras import Extras
-from turnwired.tools.mcp.link import Answer, Answered, Listing, Lost, Opener, Refused
+from turnwired.tools.mcp.link import Answer, Answered, Asking, Listing, Lost, Opener, Refused
 from turnwired.tools.mcp.opening import opener_of
 from turnwired.tools.mcp.pool import CallerPool
 from turnwired.tools.port import ToolInvocation, ToolOutput
@@ -35,8 +36,18 @@ _GATEWAYS_UNKNOWN: Final = (502, 504)  # somebody between us and the server does
 class McpToolset:
     """A ``Toolset`` over one server, wherever the configuration says it is, or over what ``opener`` opens."""
 
-    def __init__(self, set_id: str, config: McpServer, telemetry: McpTelemetry, opener: Opener | None = None) -> None:
+    def __init__(
+        self,
+        set_id: str,
+        config: McpServer,
+        telemetry: McpTelemetry,
+        opener: Opener | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """``environ``: what references of the configuration lead to; None: our own environment."""
         self._set_id = set_id
+        self._environ = environ
         self._config = config
         self._telemetry = telemetry
         self._given_opener = opener
@@ -98,11 +109,14 @@ class McpToolset:
         """
         if not self.enabled:
             raise ToolError(self._failure(Reason.MCP_UNAVAILABLE, "is disabled; not executed"))
-        with anyio.move_on_after(self._config.call_timeout):
+        with anyio.move_on_after(self._config.call_timeout) as scope:
             connection = self._connection_for(invocation.caller)
             connection.in_use += 1
+            asking = None
+            if invocation.ask is not None:
+                asking = Asking(self._set_id, invocation.run_id, outside(scope, invocation.ask))
             try:
-                return await self._called(connection, invocation)
+                return await self._called(connection, invocation, asking)
             finally:
                 connection.in_use -= 1
         words = f"{invocation.native_name} timed out after {self._config.call_timeout:g} s; it may have taken effect"
@@ -144,11 +158,11 @@ class McpToolset:
     # --- connections -------------------------------------------------------------------------------------------------
 
     def _new_connection(self) -> Connection:
-        opener = self._given_opener or opener_of(self._set_id, self._config, self._telemetry)
+        opener = self._given_opener or opener_of(self._set_id, self._config, self._telemetry, environ=self._environ)
         return Connection(self._set_id, opener, self._timing(), self._telemetry, history=self.history)
 
     def _new_caller_connection(self, caller: Caller) -> Connection:
-        opener = opener_of(self._set_id, self._config, self._telemetry, caller)
+        opener = opener_of(self._set_id, self._config, self._telemetry, caller, environ=self._environ)
         return Connection(self._set_id, opener, self._timing(), self._telemetry, lists=False)
 
     def _timing(self) -> Timing:
@@ -160,7 +174,7 @@ class McpToolset:
         if not isinstance(config, HttpServer) or not config.caller_headers:
             return self.connection
         try:
-            headers = config.request_headers(caller)
+            headers = config.request_headers(caller, self._environ)
         except ConfigError as error:
             raise ToolError(self._failure(Reason.MCP_AUTH_FAILED, f"{error}; not executed")) from None
         return self._callers.connection(caller, headers)
@@ -171,11 +185,16 @@ class McpToolset:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    async def _called(self, connection: Connection, invocation: ToolInvocation) -> ToolOutput:
+    async def _called(self, connection: Connection, invocation: ToolInvocation, asking: Asking | None) -> ToolOutput:
         name = invocation.native_name
-        answer = await self._ask(connection, invocation)
-        if isinstance(answer, Lost) and answer.worth_repeating and (not answer.sent or self._repeatable(name)):
-            answer = await self._ask(connection, invocation)
+
+        async def ask(more: Mapping[str, object]) -> Answer:
+            answer = await self._ask(connection, invocation, asking, more)
+            if isinstance(answer, Lost) and answer.worth_repeating and (not answer.sent or self._repeatable(name)):
+                answer = await self._ask(connection, invocation, asking, more)
+            return answer
+
+        answer = await until_complete(ask, asking)
         match answer:
             case Answered(result):
                 connection.proved()
@@ -189,12 +208,19 @@ class McpToolset:
                 connection.troubled(answer)
                 raise ToolError(self._lost(answer))
 
-    async def _ask(self, connection: Connection, invocation: ToolInvocation) -> Answer:
+    async def _ask(
+        self,
+        connection: Connection,
+        invocation: ToolInvocation,
+        asking: Asking | None,
+        more: Mapping[str, object],
+    ) -> Answer:
         link = await connection.ready()
         name, arguments = invocation.native_name, invocation.arguments
         if self._extras.has(name):
-            return await self._extras.call(link, name, arguments, invocation.headers)
-        return await link.call_tool(name, arguments, invocation.headers, invocation.on_progress)
+            return await self._extras.call(link, name, arguments, invocation.headers, asking, more)
+        params = {"name": name, "arguments": dict(arguments), **more}
+        return await link.request("tools/call", params, invocation.headers, invocation.on_progress, asking)
 
     def _repeatable(self, name: str) -> bool:
         listing = self._listing()
