@@ -32,6 +32,7 @@ PAGES = [
     "conversations",
     "policy_layers",
     "from_a_loop",
+    "mcp",
     "tools",
     "output",
 ]
