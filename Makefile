@@ -54,6 +54,7 @@ contract: buf ## buf lint, format and breaking over proto/
 
 generate: environment-dev buf ## Write what is generated: the code of the contract, the tables of docs/providers.md
 	@$(PY) scripts/generate.py
+	@$(PY) scripts/generate_clients.py
 	@$(PY) scripts/profile_docs.py
 
 conformance: environment-dev ## The official MCP suite, client scenarios one by one in both eras, 15 minutes (ARGS="--only 'auth/*'")

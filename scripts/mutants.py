@@ -97,6 +97,7 @@ MUTANTS = (
     ),
     Mutant("late ends are not told", "machine", "self._late.began(batch.executing)", "pass"),
     Mutant("unread errors stay in the session", "machine", "            if unread:\n", "            if False:\n"),
+    Mutant("unread errors go on every stop", "machine", "            if unread:\n", "            if True:\n"),
     Mutant("effects are forgotten with unread errors", "history", "and not unread(p.content))", "and False)"),
     Mutant("recovery keeps unread errors", "recovery", "        if self._unread:\n", "        if False:\n"),
     # --- bounds and order of tools

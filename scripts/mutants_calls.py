@@ -13,6 +13,12 @@ CALL_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "self._close_iteration(out, reason, fact, failure=end.failure)",
         "self._close_iteration(out, reason, None, failure=end.failure)",
     ),
+    (
+        "budget: any cut answer is its end",
+        "machine",
+        "reason is FinishReason.OUTPUT_LIMIT and self._budget_cap",
+        "self._budget_cap",
+    ),
     ("budget: its output limit is the model's", "machine", "and self._budget_cap is not None", "and False"),
     (
         "budget: the cap outlives its call",

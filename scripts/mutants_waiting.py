@@ -243,7 +243,22 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "type(fact) is WaitExpired and self.setup.bounds.wait_expiry is WaitExpiryMode.ABORT",
         "type(fact) is WaitExpired",
     ),
-    ("wait: it is not told", "waiting", "            out.emit(waiting)\n", "            pass\n"),
+    ("wait: it is not told", "waiting", "            out.emit(self._news(waiting))\n", "            pass\n"),
+    ("wait: many are told each time", "waiting", "len(self._told) <= FEW or ", "True or "),
+    ("wait: of few only news are told", "waiting", "len(self._told) <= FEW or ", ""),
+    ("wait: new calls are not told", "waiting", "call.call_id not in before)", "False)"),
+    (
+        "wait: only news are not said to be",
+        "waiting",
+        "client_tool_calls=calls, only_new=True",
+        "client_tool_calls=calls",
+    ),
+    (
+        "takeover: what was told is told again",
+        "waiting",
+        "        self._told = _keys(waiting)\n        self._waits",
+        "        self._waits",
+    ),
     ("wait: it is told while tools run", "waiting", "self._waits = not batch.goes_on", "self._waits = True"),
     ("wait: its end is told too early", "waiting", "if self._waits and batch.goes_on:", "if self._waits:"),
     # --- the caller's tools

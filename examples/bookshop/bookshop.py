@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from dataclasses import dataclass
 
 
-class Order(TypedDict):
+@dataclass(frozen=True)
+class Order:
     """What the model is told about an order."""
 
     title: str

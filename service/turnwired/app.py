@@ -51,6 +51,7 @@ from turnwired.rpc.mcp_server_service import McpServerService
 from turnwired.rpc.server import Listen, RpcServer
 from turnwired.rpc.server_service import HasPrice, ServerService
 from turnwired.rpc.session_service import SessionService
+from turnwired.rpc.tool_host_service import ToolHostRegistryService
 from turnwired.rpc.turn_service import TurnService
 from turnwired.store.memory import MemoryStore
 from turnwired.store.port import Store
@@ -64,6 +65,7 @@ from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.endpoint import Endpoint
 from turnwired.tools.grpc.toolset import GrpcToolset
 from turnwired.tools.host.config import ToolHostConfig
+from turnwired.tools.host.registrations import Admission, Registrations
 from turnwired.tools.host.toolset import HostToolset
 from turnwired.tools.mcp.config import McpServer, server_kind
 from turnwired.tools.mcp.servers import McpServerPool, Member
@@ -123,6 +125,7 @@ class Assembly:
     card: RateCard
     warm: asyncio.Event
     callers: Callers
+    tool_hosts: Registrations
     mcp_servers: McpServerPool
 
 
@@ -164,13 +167,18 @@ async def assembled(
             stack.push_async_callback(provider.aclose)
         _tell_what_is_missing(providers)
         members: list[Member] = []
-        registry = Registry(
-            _sources(config, telemetry.mcp, added, members),
-            collisions=CollisionPolicy(config.tools.collisions),
-            access=_access(config),
-        )
+        hosts = _tool_hosts(config)
+        sources = [
+            *_sources(config, telemetry.mcp, added, members),
+            *(source for _, source in hosts),
+            *added.sources,
+        ]
+        registry = Registry(sources, collisions=CollisionPolicy(config.tools.collisions), access=_access(config))
         await registry.start()
         stack.push_async_callback(registry.aclose)
+        admission = Admission(config.server.allow_tool_host_registration, config.server.tool_host_addresses)
+        registrations = Registrations(registry, admission, [toolset for toolset, _ in hosts])
+        stack.push_async_callback(registrations.aclose)
         card = price_card(config, environ)
         warm = asyncio.Event()
         lazy = [member.toolset.set_id for member in members if member.config.lazy]
@@ -183,7 +191,7 @@ async def assembled(
         wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card), hooks, callers)
         engine = await stack.enter_async_context(Engine(wiring))
         servers = _mcp_servers(config, registry, members, telemetry.mcp)
-        yield Assembly(engine, telemetry, card, warm, callers, servers)
+        yield Assembly(engine, telemetry, card, warm, callers, registrations, servers)
 
 
 @asynccontextmanager
@@ -212,6 +220,7 @@ async def running(
             [TelemetryInterceptor(assembly.telemetry.rpc)],
             sessions=SessionService(assembly.engine),
             agents=AgentService(assembly.engine),
+            tool_hosts=ToolHostRegistryService(assembly.tool_hosts),
             mcp_servers=McpServerService(assembly.mcp_servers),
             gate=Gate(callers),
         )
@@ -453,12 +462,21 @@ def _sources(config: Config, telemetry: McpTelemetry, added: Additions, members:
         options, own = _split(data, where)
         service = _read(GrpcService, own, where)
         sources.append(_source(GrpcToolset(service_id, service), service, options, ToolSource.GRPC))
+    if config.operator:
+        sources.append(Source(_operator_tools(config), kind=ToolSource.OPERATOR))
+    return sources
+
+
+def _tool_hosts(config: Config) -> list[tuple[HostToolset, Source]]:
+    """The apps of the configuration, and each as a source."""
+    found: list[tuple[HostToolset, Source]] = []
     for host_id, data in config.tool_hosts.items():
         where = f"{config.source}: tool_hosts.{host_id}"
         options, own = _split(data, where)
         host = _read(ToolHostConfig, own, where)
-        sources.append(_source(HostToolset(host_id, host), host, options, ToolSource.HOST))
-    return [*sources, *added.sources]
+        toolset = HostToolset(host_id, host)
+        found.append((toolset, _source(toolset, host, options, ToolSource.HOST)))
+    return found
 
 
 def _mcp_servers(
@@ -497,6 +515,14 @@ def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOpti
 def _split(data: Mapping[str, object], where: str) -> tuple[SourceOptions, Mapping[str, object]]:
     common, own = split_options(data)
     return _read(SourceOptions, common, where), own
+
+
+def _operator_tools(config: Config) -> Toolset:
+    """Imported only where there are any: with what they need they take a quarter of a second."""
+    from turnwired.tools.operator.config import OperatorConfig
+    from turnwired.tools.operator.toolset import OperatorToolset
+
+    return OperatorToolset(_read(OperatorConfig, config.operator, f"{config.source}: operator"))
 
 
 def _read(section: type[S], data: Mapping[str, object], where: str) -> S:

@@ -25,6 +25,7 @@ from turnwired.codec.frame import Visibility
 from turnwired.config.load import PROGRAM
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalState
+from turnwired.domain.attachment import AttachedFile
 from turnwired.domain.errors import FieldViolation, InvalidRequest, TurnwireError, Unavailable
 from turnwired.domain.event import LoggedEvent, ModelUsage, RunFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -158,10 +159,11 @@ class Runtime:
         *,
         agent: str = "",
         session_id: str | None = None,
-        policies: Policy | Mapping[str, object] = NO_POLICY,
+        policies: Policy | Mapping[str, object] | None = None,
         model: ModelSelection | str | None = None,
         tools: ToolSelection | None = None,
         client_tools: Sequence[Callable[..., object]] = (),
+        attachments: Sequence[AttachedFile] = (),
         output_schema: Mapping[str, object] | str | None = None,
         include_trace: bool = False,
         request_id: str = "",
@@ -175,6 +177,7 @@ class Runtime:
 
         ``policies`` is the run's layer of policy, as a Policy or as in the file (``{"loop": {"max_steps": 3}}``).
         ``client_tools`` are functions that are tools of this turn alone; they run here, while the run waits for them.
+        ``attachments`` are files that the input refers to by ``AttachmentRef``; one without bytes is awaited.
         ``model`` may be ``"provider/model"``. ``output_schema`` is the JSON Schema of the answer. ``headers`` may carry
         a ``traceparent``. ``on_event`` gets every event of the run's log, in order; a slow one slows only itself.
         ``on_settle`` gets the result once, also when this task is cancelled.
@@ -204,7 +207,7 @@ class Runtime:
             on_disconnect=OnDisconnect.CANCEL,
         )
         run = _Reader(engine, who, on_event, on_settle, own)
-        starting = asyncio.create_task(engine.start_turn(checked(spec), headers))
+        starting = asyncio.create_task(engine.start_turn(checked(spec, attachments), headers))
         try:
             run.accepted = await asyncio.shield(starting)
             await run.read()
@@ -255,18 +258,20 @@ class Runtime:
     async def append_input(
         self,
         run_id: str,
-        input: str | Message | Sequence[Message],  # noqa: A002 - the contract's word
+        input: str | Message | Sequence[Message] = (),  # noqa: A002 - the contract's word
         *,
+        attachments: Sequence[AttachedFile] = (),
         request_id: str = "",
         caller: Caller | None = None,
     ) -> Run:
-        """Add the user's words to a run in progress: its model reads them in the next iteration.
+        """Add the user's words, or files, to a run in progress: its model reads them in the next iteration.
 
         The same ``request_id`` again adds nothing. Raises NotFound, InvalidRequest, and Conflict RUN_SETTLED when there
         will be no next iteration.
         """
-        messages = checked_input(run_id, request_id, _messages(input))
-        return (await self._running().steering.append_input(caller or Caller(), run_id, request_id, messages))[1]
+        messages, files = checked_input(run_id, request_id, _messages(input), attachments)
+        steering = self._running().steering
+        return (await steering.append_input(caller or Caller(), run_id, request_id, messages, files))[1]
 
     async def get_run(self, run_id: str, *, caller: Caller | None = None) -> Run:
         """A run as it stands. Raises NotFound."""
@@ -284,7 +289,7 @@ class Runtime:
         self,
         agent: str = "",
         *,
-        policies: Policy | Mapping[str, object] = NO_POLICY,
+        policies: Policy | Mapping[str, object] | None = None,
         model: ModelSelection | str | None = None,
         caller: Caller | None = None,
     ) -> EffectivePolicy:
@@ -431,9 +436,9 @@ def _messages(given: str | Message | Sequence[Message]) -> tuple[Message, ...]:
             return tuple(given)
 
 
-def _policy(given: Policy | Mapping[str, object]) -> Policy:
-    if isinstance(given, Policy):
-        return given
+def _policy(given: Policy | Mapping[str, object] | None) -> Policy:
+    if given is None or isinstance(given, Policy):
+        return given or NO_POLICY
     values, found = read_policy(given, "turn.policy")
     if found:
         raise InvalidRequest([FieldViolation(item.field, item.description) for item in found])

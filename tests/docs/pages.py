@@ -6,16 +6,19 @@ block without one prints nothing. Run as a program it writes what is printed int
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+PAGE_SECONDS = 60.0
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n^```text\n(?P<says>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
@@ -57,6 +60,27 @@ def rewrite(page: Path) -> None:
     page.write_text(done + text[at:], encoding="utf-8")
 
 
+async def printed_apart(page: Path, folder: Path, environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What each block says and what it prints, in a process of its own and in a folder.
+
+    For pages with servers: gRPC's completion queue belongs to the event loop of whoever used it first.
+    """
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "docs.pages", "--print", str(page)),
+        cwd=folder,
+        env={**environment, "PYTHONPATH": f"{environment['PYTHONPATH']}:{ROOT / 'tests'}"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(PAGE_SECONDS):
+        out, err = await child.communicate()
+    assert child.returncode == 0, err.decode()
+    return [(says, printed) for says, printed in json.loads(out)]
+
+
 if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        rewrite(Path(argument))
+    if sys.argv[1] == "--print":
+        sys.stdout.write(json.dumps([(block.says, printed) for block, printed in outputs(Path(sys.argv[2]))]))
+    else:
+        for argument in sys.argv[1:]:
+            rewrite(Path(argument))

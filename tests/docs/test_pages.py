@@ -33,13 +33,14 @@ PAGES = [
     "policy_layers",
     "from_a_loop",
     "mcp",
+    "operator_tools",
     "tools",
     "output",
 ]
 QUESTION = "Where is order 4711?"
 
 
-@pytest.mark.requirement("KIT-30", "BUDGET-21")
+@pytest.mark.requirement("KIT-30", "BUDGET-21", "OPER-39")
 @pytest.mark.parametrize("name", PAGES)
 def test_the_code_of_the_page_prints_what_the_page_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -88,6 +88,10 @@ async def test_the_call_from_python_runs_as_the_readme_shows_it(tmp_path: Path) 
             assert server.stdout is not None
             async with asyncio.timeout(START_SECONDS):
                 address = (await server.stdout.readline()).decode().split()[-1]
+                # A turn goes on without a tool server that takes its time, as it may on a busy machine.
+                listed = ("tools", "--server", address)
+                while "time__" not in (await run_cli(*listed, cwd=s.directory, environment=s.environment)).stdout:
+                    pass
             client = await asyncio.create_subprocess_exec(
                 *(sys.executable, "ask.py", address, QUESTION),
                 cwd=s.directory,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.service import ROOT, START_SECONDS, child_environment, run_cli
+from docs.pages import printed_apart
+from e2e.service import ROOT, child_environment, run_cli
 from tools.grpc_kit import SERVICE, shop_server, up
 
 from turnwired import Runtime
@@ -24,12 +23,6 @@ from turnwired.testing import EventCollector, ScriptedProvider, answer, calls
 pytestmark = pytest.mark.anyio
 
 PAGE = ROOT / "docs" / "grpc_tools.md"
-READ_THE_PAGE = """
-import json, sys
-from pathlib import Path
-from docs.pages import outputs
-print(json.dumps([(block.says, printed) for block, printed in outputs(Path(sys.argv[1]))]))
-"""
 
 
 @pytest.mark.requirement("GRPC-30", "GRPC-14")
@@ -99,20 +92,7 @@ async def test_the_command_line_lists_the_tools_of_a_service_and_what_is_left_ou
 
 @pytest.mark.requirement("GRPC-31")
 async def test_the_page_about_grpc_services_prints_what_it_says(tmp_path: Path) -> None:
-    # In a process of its own: gRPC's completion queue belongs to the event loop of this one.
-    environment = child_environment()
-    environment["PYTHONPATH"] += f":{ROOT / 'tests'}"
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", READ_THE_PAGE, str(PAGE)),
-        cwd=tmp_path,
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(START_SECONDS):
-        out, err = await child.communicate()
-    assert child.returncode == 0, err.decode()
-    shown = json.loads(out)
+    shown = await printed_apart(PAGE, tmp_path, child_environment())
     assert any(says for says, _ in shown)
     for says, printed in shown:
         assert printed == says

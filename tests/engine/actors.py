@@ -126,6 +126,9 @@ class Stage:
         assert not ledger.settled, "the model is called for a run that has ended"
         assert ledger.open_iteration, "the model is called before that is durable"
         assert ledger.iterations == call.iteration
+        assert not ledger.people.awaits_files or ledger.people.begun, "the model is called before its file is there"
+        budget = self.bounds_of_spending(call.run_id)
+        assert budget is None or ledger.tokens < budget, "the model is called with nothing left to spend"
         assert not any(other.run_id == call.run_id for other in self.live_calls), "the model is called twice at once"
         before = self.requests.setdefault(call.run_id, [])
         before.append(request)
@@ -168,11 +171,18 @@ class Stage:
         ledger = self.disk.ledgers[invocation.run_id]
         assert not ledger.settled, "a tool begins for a run that has ended"
         assert ledger.executing(invocation.call_id), "a tool runs before that is durable, or after its end"
+        assert ledger.people.may_run(invocation.call_id), "a tool runs without the answer, or it is the caller's"
         assert (invocation.run_id, invocation.call_id) not in self.ran, "a call runs twice"
         assert ledger.life == self.life or ledger.resumed, "a call of another process is run"
         bounds = self.bounds(invocation.run_id)
         running = sum(act.run_id == invocation.run_id for act in self.live_acts)
         assert running < bounds.max_parallel_calls, "more tools run at once than may"
+
+    def bounds_of_spending(self, run_id: str) -> int | None:
+        """Tokens that the run may spend; None: nobody bounds them."""
+        started = self.disk.ledgers[run_id].started
+        limit = None if started is None else started.effective_policy.policy.budget.max_total_tokens
+        return limit if isinstance(limit, int) else None
 
     def bounds(self, run_id: str) -> Bounds:
         """The caps that the run itself says it has."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.callerbook import CallerBook
 from turnwire.v1 import event_pb2
 from turnwired.codec.event import event_from_pb
 from turnwired.codec.frame import Visibility, events_of
@@ -63,6 +64,7 @@ class Ledger:
     retry_due: bool = False
     waiting: bool = False
     resumed: bool = False
+    people: CallerBook = field(default_factory=CallerBook)
     started: RunStarted | None = None
     settlement: Settlement | None = None
     finished: RunFinished | None = None
@@ -89,6 +91,18 @@ class Ledger:
         """Calls that were let through to a tool."""
         return sum(isinstance(item.event, ToolCallExecuting) for item in self.events)
 
+    @property
+    def tokens(self) -> int:
+        """Spent by its model calls, as far as that is durable."""
+        used = [e.event.usage for e in self.events if isinstance(e.event, IterationFinished | IterationRetryScheduled)]
+        return sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether a tool runs that is not with the caller, as far as that is durable."""
+        running = {call_id for call_id, station in self.stations.items() if station == EXECUTING}
+        return bool(running - self.people.handed.keys())
+
     def executing(self, call_id: str) -> bool:
         """Whether it is durable that the call runs, and that nothing has come of it."""
         return self.stations.get(call_id) == EXECUTING
@@ -110,6 +124,7 @@ class Ledger:
 
     def _take(self, logged: LoggedEvent) -> None:
         event = logged.event
+        self.people.take(event, goes_on=self._goes_on)
         self.retry_due = isinstance(event, IterationRetryScheduled)
         self.resumed = self.resumed or (
             self.waiting and len(self.rows) > 1 and self.rows[-1].epoch > self.rows[-2].epoch

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
 from engine.actors import MarkingTelemetry, Stage, StageProvider, no_price
+from engine.callers import Request
 from engine.disk import APART, Connection, Disk
 from engine.followers import Follower, Turn
 from engine.harness import CALLER
@@ -21,6 +23,7 @@ from engine.ledgers import Ledger
 from engine.stepping import SteppedLoop
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import decode_message
+from turnwired.domain.approval import ApprovalState
 from turnwired.domain.errors import RequestError, StoreError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.model import ModelSelection
@@ -30,8 +33,10 @@ from turnwired.engine.hooks import Hook
 from turnwired.engine.log import visibility_of
 from turnwired.engine.ports import EngineConfig, Wiring
 from turnwired.engine.service import Engine
+from turnwired.engine.totals import day_of
+from turnwired.policy.budgets import TOKENS
 from turnwired.store.memory import MemoryStore
-from turnwired.store.port import RunFilter, Store
+from turnwired.store.port import ApprovalFilter, RunFilter, SpendingScope, Store
 from turnwired.store.sqlite import SqliteStore
 from turnwired.testing.registry import MemoryRegistry
 from turnwired.tools.output import compile_output
@@ -60,6 +65,8 @@ class Lives:
         self.hooked = hooked
         self.steps = 0
         self.turns: list[Turn] = []
+        self.requests: list[Request] = []
+        self.seen: Counter[str] = Counter()
         self.followers: list[Follower] = []
         self.connection = Connection(self.disk, 0)
         self.engine: Engine
@@ -84,6 +91,7 @@ class Lives:
 
     def live(self, dies_at: int | None = None, *, lands: bool = False) -> bool:
         """Start a process, which may die while it starts. Whether it lives."""
+        waited = {ledger.new.run_id for ledger in self.disk.unsettled() if ledger.waiting}  # its wait may be over now
         self.stage.life += 1
         self.connection = Connection(self.disk, self.stage.life, dies_at=dies_at, lands=lands)
         hooks = (Hook("listener", self.stage.on_event, self.stage.on_settle),) if self.hooked else ()
@@ -110,8 +118,9 @@ class Lives:
         if self._main.done():
             self._main.result()
             raise AssertionError("a process ends as soon as it has begun")
-        unsettled = [ledger.new.run_id for ledger in self.disk.unsettled() if not ledger.waiting]
-        assert not unsettled, "a run that was unfinished at start is left unfinished"
+        unsettled = {ledger.new.run_id for ledger in self.disk.unsettled() if not ledger.waiting}
+        assert unsettled <= waited, "a run that was unfinished at start is left unfinished"
+        self.seen["a process takes over"] += self.stage.life > 1
         return True
 
     async def _live(self, engine: Engine, leave: asyncio.Event) -> None:
@@ -137,6 +146,7 @@ class Lives:
     def bury(self) -> None:
         """Nothing of a process that died goes on."""
         self.connection.dead = True
+        self.seen["a process dies"] += 1
         for act in self.stage.live_acts:
             act.deaf = False
         for _ in range(20):
@@ -209,6 +219,11 @@ class Lives:
         self.turns.append(turn)
         return turn
 
+    def ask(self, request: Request) -> None:
+        """Somebody asks something of a run."""
+        request.task = self.loop.create_task(request.send(self.engine))
+        self.requests.append(request)
+
     def follow(self, ledger: Ledger, level: Visibility, begun: int, *, slow: bool = False) -> Follower:
         """Somebody follows a run."""
         rows = [row for row in ledger.rows if row.first_sequence <= begun]
@@ -231,6 +246,10 @@ class Lives:
             self._check_turn(turn)
         for follower in self.followers:
             follower.check()
+        for request in self.requests:
+            if request.check(self.disk):
+                self.seen[request.told] += 1
+        self.requests = [request for request in self.requests if not request.judged]
 
     def _check_turn(self, turn: Turn) -> None:
         if turn.judged or not turn.task.done() or turn.task.cancelled():
@@ -266,7 +285,8 @@ class Lives:
             ledger = self.disk.ledgers[run_id]
             assert ledger.new.parent_run_id in (None, *live), "a run goes on after the one that it was made for"
             children = live.intersection(ledger.children.values())
-            assert run_id in acting or children or ledger.retry_due or ledger.waiting, "a run waits for nothing"
+            waits = ledger.retry_due or ledger.waiting or ledger.people.awaits_files
+            assert run_id in acting or children or waits, "a run waits for nothing"
         for follower in self.followers:
             if follower.attached and not follower.slow:
                 assert follower.has_all, "a reader was not told"
@@ -331,12 +351,16 @@ class Lives:
             self._judge(ledger)
         for session_id in {ledger.new.session_id for ledger in self.disk.ledgers.values()} - {None}:
             self._judge_session(str(session_id))
+        self._judge_spending()
         self.stop()
         assert self.loop.next_timer is None, "a timer is left behind"
 
     def _judge(self, ledger: Ledger) -> None:
         assert_log(ledger.events)
         self.read(ledger)
+        self._judge_caller(ledger)
+        self.seen += ledger.people.seen
+        self.seen["a run that waited goes on in another process"] += ledger.resumed
         for follower in [one for one in self.followers if one.run_id == ledger.new.run_id]:
             if follower.cut or not follower.attached:
                 follower.attach(self.engine)
@@ -349,6 +373,32 @@ class Lives:
             follower.check()
         if self.hooked:
             self._judge_hook(ledger)
+
+    def _judge_spending(self) -> None:
+        """What was spent in all is what the runs say, each counted once; nothing stays reserved."""
+        assert not any(self.engine.budgets.reserved.values()), "something stays reserved"
+        days = {day_of(ledger.new.create_time_ns) for ledger in self.disk.ledgers.values()}
+        kept = sum(self._spent(SpendingScope.DAY, day) for day in days)
+        assert kept == sum(ledger.tokens for ledger in self.disk.ledgers.values()), "a day has another total"
+
+    def _spent(self, scope: SpendingScope, name: str) -> int:
+        totals = self.loop.finish(self.disk.ask(lambda: self.disk.store.spent(CALLER.tenant, scope, name)))
+        return int(totals.get(TOKENS, 0))
+
+    def _judge_caller(self, ledger: Ledger) -> None:
+        """What the run took from its caller is in its conversation, once and in order; nothing is asked any more."""
+        people = ledger.people
+        if ledger.settlement is not None and ledger.new.session_id is not None:
+            kept = [item.message_id for item in ledger.settlement.messages if item.message_id in people.appended]
+            assert kept == list(people.appended), "words of the caller are lost, doubled or turned round"
+        query = ApprovalFilter(CALLER.tenant, run_id=ledger.new.run_id)
+        listed, _ = self.loop.finish(self.engine.steering.list_approvals(query, 500, ""))
+        told = {item.approval_id: item.decision for item in listed}
+        assert list(told) == list(people.questions)
+        for approval in listed:
+            answer = people.answers.get(approval.approval_id)
+            assert approval.state is not ApprovalState.PENDING, "a question outlives its run"
+            assert approval.decision is (None if answer is None else answer.decision)
 
     def _judge_hook(self, ledger: Ledger) -> None:
         if self.stage.hook_failed:

@@ -6,6 +6,7 @@ import random
 
 from hypothesis import strategies as st
 
+from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.errors import ProviderError
 from turnwired.domain.failure import Reason
 from turnwired.domain.generation import (
@@ -19,18 +20,42 @@ from turnwired.domain.generation import (
     ToolCallOpened,
 )
 from turnwired.domain.policy import (
+    ApprovalPolicy,
+    BudgetPolicy,
     CompletionMode,
     CompletionPolicy,
+    ContextPolicy,
+    LimitMode,
     LoopPolicy,
+    PermissionAction,
+    PermissionRule,
     Policy,
     RetryPolicy,
     TimeoutPolicy,
     ToolErrorMode,
+    ToolExecutionMode,
     ToolPolicy,
+    WaitExpiryMode,
 )
+from turnwired.domain.tool import ClientTool, ToolSelection
 from turnwired.testing.provider import fails, stopped, usage
 
 RUN_SECONDS = 50.0
+OWN = ToolSelection(client_tools=(ClientTool("own", "The caller does it.", '{"type":"object"}'),))
+FILE = Attachment("file", "report.pdf", "application/pdf", AttachmentState.PENDING)
+RULED = ("quick", "slow", "own", "agent__*", "*", "*")
+ACTIONS = (PermissionAction.ASK, PermissionAction.ASK, PermissionAction.ALWAYS_ASK, *PermissionAction)
+
+
+def _approval(rng: random.Random) -> ApprovalPolicy:
+    rules = [PermissionRule("tool", rng.choice(RULED), rng.choice(ACTIONS)) for _ in range(rng.choice((0, 1, 2)))]
+    if rng.random() < 0.3:
+        rules.append(PermissionRule("doom_loop", "*", PermissionAction.DENY))
+    return ApprovalPolicy(
+        rules=tuple(rules),
+        auto_approve=rng.random() < 0.1,
+        wait_expiry=rng.choice((WaitExpiryMode.REJECT, WaitExpiryMode.REJECT, WaitExpiryMode.ABORT)),
+    )
 
 
 def _policy(rng: random.Random) -> Policy:
@@ -39,14 +64,22 @@ def _policy(rng: random.Random) -> Policy:
         loop=LoopPolicy(
             max_steps=rng.choice((1, 2, 4, 6, 6)),
             max_tool_calls=rng.choice((1, 5, 50, 50)),
-            repeated_call_threshold=rng.choice((0, 2, 3)),
+            repeated_call_threshold=rng.choice((0, 1, 2, 3)),
         ),
         retry=RetryPolicy(max_attempts=rng.choice((1, 3)), initial_delay=rng.choice((0.0, 2.0))),
         tool=ToolPolicy(
             error_mode=rng.choice((ToolErrorMode.RECOVER, ToolErrorMode.RECOVER, ToolErrorMode.ABORT)),
             max_parallel_calls=rng.choice((1, 2, 8)),
+            execution_mode=rng.choice((*[ToolExecutionMode.EXECUTE] * 7, ToolExecutionMode.RETURN)),
         ),
-        timeout=TimeoutPolicy(run=rng.choice((RUN_SECONDS, 1800.0))),
+        approval=_approval(rng),
+        budget=BudgetPolicy(
+            max_total_tokens=rng.choice((*[None] * 5, 150, 400, 3000)),
+            max_session_tokens=rng.choice((*[None] * 6, 600)),
+            max_tenant_day_tokens=rng.choice((*[None] * 6, 5000)),
+        ),
+        context=ContextPolicy(attachment_wait=rng.choice((0.2, 2.0, LimitMode.UNBOUNDED))),
+        timeout=TimeoutPolicy(run=rng.choice((RUN_SECONDS, 1800.0)), wait=rng.choice((0.2, 2.0, 40.0, 86400.0))),
         completion=CompletionPolicy(
             mode=mode,
             custom_prompt="Answer." if mode is CompletionMode.CUSTOM else None,
@@ -57,14 +90,22 @@ def _policy(rng: random.Random) -> Policy:
 
 
 _RANDOM = random.Random(4)
-PLAIN = Policy(retry=RetryPolicy(max_attempts=2, initial_delay=0.0))
-POLICIES = (PLAIN, PLAIN, Policy(), *(_policy(_RANDOM) for _ in range(29)))
+PLAIN = Policy(loop=LoopPolicy(repeated_call_threshold=2), retry=RetryPolicy(max_attempts=2, initial_delay=0.0))
+ASKING = Policy(
+    approval=ApprovalPolicy(rules=(PermissionRule("tool", "*", PermissionAction.ASK),)),
+    timeout=TimeoutPolicy(wait=40.0),
+)
+POLICIES = (PLAIN, ASKING, PLAIN, ASKING, *(_policy(_RANDOM) for _ in range(60)))
 """A fixed lot of them: drawing each value would cost more than the run."""
 POLICY = st.integers(0, len(POLICIES) - 1)
 
 WORDS = st.sampled_from(("a", " ", "", "lorem ipsum ", "\u2028\U0001f600", "x" * 700, "{"))
-NAMES = st.sampled_from(("quick", "slow", "slow", "agent__default", "agent__lead"))
-ODD_NAMES = st.sampled_from(("quick", "slow", "agent__default", "unknown", ""))
+NAMES = st.sampled_from(("quick", "slow", "slow", "own", "agent__default", "agent__lead"))
+ODD_NAMES = st.sampled_from(("quick", "slow", "own", "agent__default", "unknown", ""))
+FIRST = st.sampled_from(((), (), (), ("slow", "quick"), ("own",), ("own", "quick", "own"), ("quick", "slow", "slow")))
+"""What the model calls at once when a turn begins."""
+CALLED = ((stopped(FinishReason.TOOL_CALLS, "?"), usage()), None)
+"""The end of an answer that calls tools."""
 GOOD = '{"input":"%s"}'
 ARGUMENTS = st.sampled_from((GOOD, "", '{"a": ', "[]", '{"a": "\\ud800"}'))
 FINISH = st.sampled_from((*[FinishReason.STOP] * 16, *list(FinishReason)))

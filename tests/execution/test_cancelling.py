@@ -169,7 +169,8 @@ async def test_a_process_group_gets_term_within_a_tenth_of_a_second_of_the_rpc(t
         await run_command([sys.executable, "-c", CHILD, str(tmp_path / name), "heeds"])
         return "ended"
 
-    attempts = 5  # of which one has to be in time: the machine may be busy with something else
+    attempts = 5  # of which most have to be in time: the machine may be busy with something else for a moment
+    enough = attempts // 2 + 1
     script = [calls(("work", json.dumps({"name": f"n{number}"}))) for number in range(attempts)]
     took: list[float] = []
     async with served(script, work) as s:
@@ -181,9 +182,9 @@ async def test_a_process_group_gets_term_within_a_tenth_of_a_second_of_the_rpc(t
             await task
             took.append(float(await written(tmp_path / f"n{number}")) - asked)
             assert [result.status for result in seen.results] == [INTERRUPTED]
-            if took[-1] < 0.1:
+            if sum(seconds < 0.1 for seconds in took) == enough:
                 break
-    assert min(took) < 0.1, took
+    assert sum(seconds < 0.1 for seconds in took) >= enough, took
 
 
 @posix

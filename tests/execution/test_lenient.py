@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema_rs
 import pytest
 from execution.served import served, words
 from hypothesis import given
@@ -15,6 +14,7 @@ from turnwire.v1 import message_pb2, outcome_pb2
 from turnwired.domain.policy import ArgumentValidation, Policy, ToolPolicy
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.repair import repair
+from turnwired.tools.schema import validator_of
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["name"],
     "$defs": {"where": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}},
 }
-VALIDATOR = jsonschema_rs.validator_for(SCHEMA, mask="the value")
+VALIDATOR = validator_of(SCHEMA)
 
 
 @pytest.mark.requirement("TOOLX-1")

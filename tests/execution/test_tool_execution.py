@@ -145,7 +145,7 @@ async def test_scenario_051_a_result_after_its_timeout_is_dropped_and_told_once(
 async def test_an_async_tool_that_ends_after_it_was_cancelled_is_told_as_late_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("turnwired.tools.apart.UNWIND_SECONDS", 0.01)
+    monkeypatch.setattr("turnwired.apart.UNWIND_SECONDS", 0.01)
     gate, later = asyncio.Event(), asyncio.Event()
 
     async def stubborn() -> str:

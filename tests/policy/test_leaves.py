@@ -32,7 +32,7 @@ from turnwired.domain.policy import (
 )
 from turnwired.domain.usage import Cost
 from turnwired.policy.bounds import Bounds, bounds_of
-from turnwired.policy.leaves import LEAF, LEAVES, SECTIONS, Leaf, LeafKind, LeafValue, policy_of
+from turnwired.policy.leaves import CAP_KINDS, LEAF, LEAVES, SECTIONS, Leaf, LeafKind, LeafValue, policy_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.policy.text import as_text, parse
 from turnwired.policy.validate import ceiling_violations, read_policy, require_valid, violations
@@ -92,6 +92,25 @@ def test_every_default_is_a_value_that_its_leaf_takes(leaf: Leaf) -> None:
 def test_a_bound_that_must_be_a_number_takes_no_open_mode(path: str, mode: LimitMode) -> None:
     (violation,) = violations(policy_of({path: mode}), "turn.policy")
     assert violation.field == f"turn.policy.{path}"
+    assert violation.reason is Reason.INVALID_REQUEST
+    assert violation.description.startswith(f"mode {mode.lower()} is not allowed here; takes ")
+
+
+@pytest.mark.requirement("POLICY-8")
+@pytest.mark.parametrize(
+    ("path", "mode"),
+    [
+        (leaf.path, mode)
+        for leaf in LEAVES
+        if leaf.kind in {*CAP_KINDS, LeafKind.COUNT_MAP}
+        for mode in LimitMode
+        if mode not in leaf.modes
+    ],
+)
+def test_no_cap_takes_a_mode_that_is_not_its_own(path: str, mode: LimitMode) -> None:
+    value: LeafValue = {"note": mode} if LEAF[path].kind is LeafKind.COUNT_MAP else mode
+    (violation,) = violations(policy_of({path: value}))
+    assert violation.field.startswith(path)
     assert violation.reason is Reason.INVALID_REQUEST
     assert violation.description.startswith(f"mode {mode.lower()} is not allowed here; takes ")
 
@@ -227,6 +246,9 @@ def test_plain_data_that_is_no_policy_is_told_by_path() -> None:
         "loop": {"max_step": 3, "max_steps": "ten"},
         "timeout": {"run": True, "idle": 3},
         "rules": 1,
+        "max_steps": 3,
+        "budget": {"max_steps": 3},
+        "approval": {"rules": [{"permission": "tool", "pattern": "*", "action": "never"}]},
         "speed": 1,
         "tool": {"argument_validation": "careful", "max_parallel_calls": True},
     }
@@ -237,6 +259,9 @@ def test_plain_data_that_is_no_policy_is_told_by_path() -> None:
         "policy.loop.max_steps": "takes a whole number or a mode word",
         "policy.timeout.run": 'takes a duration such as "30s", "500ms", "2m", a number of seconds, or a mode word',
         "policy.rules": "is not a policy setting; did you mean approval.rules?",
+        "policy.max_steps": "is not a policy setting; did you mean loop.max_steps?",
+        "policy.budget.max_steps": "is not a policy setting; did you mean loop.max_steps?",
+        "policy.approval.rules": 'takes rules whose action is one of "allow", "ask", "deny", "always_ask"',
         "policy.timeout.idle": "is not a policy setting; did you mean timeout.stream_idle or timeout.thinking_idle?",
         "policy.speed": "is not a policy setting",
         "policy.tool.argument_validation": 'takes one of "strict", "lenient", "none"',

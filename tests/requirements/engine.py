@@ -14,6 +14,7 @@ REQUIREMENTS: dict[str, str] = {
     "ENGINE-9": "A cursor ahead of where a newer epoch began is told to rewind to it, and then gets the new history.",
     "ENGINE-10": "A fault of the service settles the run as ERRORED with INTERNAL and a sentence, never a traceback.",
     "ENGINE-11": "What fails in preparation settles the run with phase PREPARATION.",
+    "ENGINE-40": "A model call that outlasts timeout.iteration is ended by the engine, if its adapter does not do so.",
     "ENGINE-12": "The run's time limit ends it as BUDGET_EXCEEDED naming timeout.run.",
     "ENGINE-13": "History of a session reaches the model encoded once, in order, before the new input.",
     "ENGINE-14": "Idle streams get heartbeats: frames without events.",

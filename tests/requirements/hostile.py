@@ -12,4 +12,10 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-7": "A provider's word is told only when it is a plain one, and names from it are cut.",
     "HOSTILE-8": "A model's name never leads out of its place in the URL.",
     "HOSTILE-9": "No other name of a limit among the provider options lifts it.",
+    "HOSTILE-10": "Patterns of tool names are matched in time that grows with their lengths; callers' are bounded.",
+    "HOSTILE-11": "A value of an enumeration that this version does not know is INVALID_ARGUMENT at any place.",
+    "HOSTILE-12": "Whatever a hook raises or does not end, of events or of completion, ends no run and no service.",
+    "HOSTILE-13": "Holding a value against a schema takes bounded time, whatever the schema leads to.",
+    "HOSTILE-14": "Words about a failure lose what looks like a secret, in time that grows with their length.",
+    "HOSTILE-15": "Caps by tool and labels of a listing are bounded; more are refused before they cost anything.",
 }

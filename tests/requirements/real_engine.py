@@ -10,4 +10,6 @@ REQUIREMENTS: dict[str, str] = {
     "REAL-5": "An idle service has no run that waits for nothing, and no reader who was not told what is there.",
     "REAL-6": "Faults seeded into the engine are noticed by its state machine.",
     "REAL-7": "A run on behalf of another that dies before its first event is ended as one: its log names the parent.",
+    "REAL-8": "The state machine draws what it is there for: people, late and twice, budgets, files, crashes.",
+    "REAL-9": "What somebody is told of a question, a result or added words is durable, refusals too.",
 }

@@ -11,6 +11,7 @@ REQUIREMENTS = {
     "RPC-8": "ListTools pages by name and says of each tool what the rules say.",
     "RPC-27": "A request above max_request_bytes ends in gRPC's own RESOURCE_EXHAUSTED, and the server goes on.",
     "RPC-28": "GetServerInfo says of each model whether it is priced, by the configuration or the public list.",
+    "RPC-30": "Tools and agents are listed in pages that clients take; a token that none of them gave is refused.",
     "RPC-29": "A caller that vanishes without closing its connection is noticed as one that cut its stream.",
     "RPC-26": "The first page of ListTools says what is left out and why, and apart from it which names collide.",
     "RPC-9": "A fault of the service is told to its log in full, and to the caller only that there is one.",

@@ -21,6 +21,7 @@ REQUIREMENTS: dict[str, str] = {
     "KIT-15": "A test that waits for time that nobody moves fails instead of hanging.",
     "KIT-16": "The pieces of the kit work together: a Runtime over a scripted model and a fake MCP server.",
     "KIT-32": "A scripted model keeps to the time limits of its call, as every provider does by its port.",
+    "KIT-33": "Files come with a turn in process, and while it goes on, by the rules of the wire.",
     "KIT-20": "Each of our wires passes the conformance suite of providers against a server on the loopback.",
     "KIT-21": "The conformance suite of providers notices adapters that break a rule, each with a sentence.",
     "KIT-22": "Each of our tool sources passes the conformance suite of toolsets.",

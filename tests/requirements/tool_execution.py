@@ -36,5 +36,6 @@ REQUIREMENTS: dict[str, str] = {
     "TOOLX-31": "The end of a run is kept for each hook until it has taken it, also over a crash: at least once.",
     "TOOLX-32": "A hook that is slow, fails or blocks its thread harms no run and no other hook, and fills no memory.",
     "TOOLX-33": "Hooks come from references and entry points; a useless one is refused, a broken one is left out.",
+    "TOOLX-35": "Both kinds of hooks hear text, reasoning, calls, arguments, results, interfaces, errors, usage, end.",
     "TOOLX-34": "Children are started while gRPC serves without gRPC's handlers around fork, which crash them.",
 }

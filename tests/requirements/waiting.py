@@ -38,4 +38,5 @@ REQUIREMENTS: dict[str, str] = {
     "WAIT-50": "A run that waits can be taken over from its events alone, and goes on as if never interrupted.",
     "WAIT-51": "A log that does not end in waiting, or with anything else under way, is not taken over.",
     "WAIT-52": "The first model call after a takeover carries all that the run has added, with ids that are new.",
+    "WAIT-60": "The log of a run that waits grows with the number of its questions and calls, and tells all of them.",
 }

@@ -277,7 +277,9 @@ async def test_every_argument_of_a_turn_reaches_the_engine(monkeypatch: pytest.M
         raise Unavailable(Reason.OVERLOADED, "not today")
 
     monkeypatch.setattr(Engine, "start_turn", start_turn)
-    monkeypatch.setattr("turnwired.runtime.checked", lambda spec: spec)  # the formats that it takes are its own affair
+    monkeypatch.setattr(
+        "turnwired.runtime.checked", lambda spec, files: spec
+    )  # the formats that it takes are its own affair
     caller, tools = Caller("t", "p"), ToolSelection(include=("find_*",))
     async with runtime() as r:
         with pytest.raises(Unavailable, match="not today"):

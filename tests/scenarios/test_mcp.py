@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from execution.served import served, turn, words
+from execution.served import SECONDS, served, turn, words
 from scenarios.kit import ABORTED, ANSWERED, ERROR, ERRORED, OK, PARALLEL, SERIAL, kept, play, told
 from scenarios.wires import WIRES, over
 from tools.kit import RecordingTelemetry, misbehaving
@@ -86,6 +86,31 @@ async def test_a_fault_of_one_call_is_that_calls_own_and_the_next_one_works(faul
     assert len(server.calls("get")) == 2, "what may have run is not sent again"
     assert run.outcome.kind == ANSWERED
     assert server.connections == (1 if fault == "refusal" else 2)
+
+
+@pytest.mark.requirement("SCN-128")
+async def test_a_fault_of_one_runs_call_is_nothing_to_another_run_on_the_same_server() -> None:
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def waits(arguments: dict[str, Any]) -> str:
+        begun.set()
+        await gate.wait()
+        return "waited"
+
+    server = FakeMcpServer("m", {"get": get, "waits": waits})
+    script = [calls(("m__waits", "{}")), calls(("m__get", "{}")), answer("Done."), answer("Done too.")]
+    async with served(script, sources=[fake(server)]) as s:
+        _, long = s.follow(turn("The long one"))
+        async with asyncio.timeout(SECONDS):
+            await begun.wait()
+        server.fail(Refuse(-32603, "no"), tool="get")
+        short = await play(s, "The short one")
+        gate.set()
+        other = await told(s, await long)
+    assert [result.status == OK for result in short.results] == [False]
+    assert [result.status for result in other.results] == [OK], "its call was under way all the time"
+    assert (short.outcome.kind, other.outcome.kind) == (ANSWERED, ANSWERED)
+    assert server.connections == 1, "a failed request is not a failed connection"
 
 
 @pytest.mark.requirement("SCN-127")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from execution.served import Served, served, turn
-from scenarios.kit import ANSWERED, PARALLEL, SERIAL, Told, pairs, sent, told
+from scenarios.kit import ANSWERED, ERRORED, OK, PARALLEL, SERIAL, Told, kept, pairs, play, sent, told
 from scenarios.wires import WIRES, over
 
+from turnwire.v1 import outcome_pb2
 from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
@@ -25,9 +26,9 @@ SCHEMA = '{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["o
 FIRST, LAST = '{"ok":false}', '{"ok":true}'
 
 
-async def ask(s: Served, text: str = "Save it.") -> Told:
+async def ask(s: Served, text: str = "Save it.", **fields: object) -> Told:
     """A turn whose answer has to match the schema."""
-    request = turn(text)
+    request = turn(text, **fields)
     request.turn.output_format.json_schema = SCHEMA
     request.turn.output_format.name = "result"
     _, task = s.follow(request)
@@ -77,3 +78,35 @@ async def test_a_valid_value_ends_the_loop(name: str) -> None:
     assert run.seen.finished.structured_output_json == LAST
     assert run.results == []
     assert len(line.requests) == 1
+
+
+@pytest.mark.requirement("SCN-029")
+@pytest.mark.parametrize("name", WIRES)
+async def test_what_a_tool_did_stays_in_the_session_when_the_answer_behind_it_is_rejected(name: str) -> None:
+    """The check on the output is the schema: the service has no other that rejects an answer."""
+    mails: list[str] = []
+
+    async def send_mail(to: str) -> str:
+        """Send a mail."""
+        mails.append(to)
+        return f"sent to {to}"
+
+    wire = WIRES[name]
+    bodies = [
+        wire.answer(("send_mail", '{"to":"ops"}')),
+        *(wire.answer(f"The secret is {number}.") for number in (7, 8)),
+        wire.answer("Mail was sent earlier."),
+    ]
+    async with over(wire, bodies, send_mail) as line:
+        first = await ask(line.service, session_id="s")
+        second = await play(line.service, "What did you do?", session_id="s")
+        stored = await kept(line.service, "s")
+    assert (first.outcome.kind, second.outcome.kind) == (ERRORED, ANSWERED)
+    assert first.outcome.failure.reason == outcome_pb2.REASON_STRUCTURED_OUTPUT_INVALID
+    assert not first.seen.finished.HasField("structured_output_json"), "what was rejected is no value"
+    assert [result.status for result in first.results] == [OK]
+    assert second.text == "Mail was sent earlier."
+    ((_, told_again),) = line.pairs(3)
+    assert "sent to ops" in told_again
+    assert sum(part.HasField("tool_result") for message in stored for part in message.parts) == 1
+    assert mails == ["ops"], "the mail is sent once"

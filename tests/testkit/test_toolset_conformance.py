@@ -12,6 +12,7 @@ import pytest
 from tools.grpc_kit import Reflection, Server, compiled, up
 from tools.kit import RecordingTelemetry, misbehaving
 
+from turnwire.host import ToolHost
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text
@@ -31,6 +32,8 @@ from turnwired.testing.toolset_checks import OpenSample, invocation
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.descriptors import link
 from turnwired.tools.grpc.toolset import GrpcToolset
+from turnwired.tools.host.config import ToolHostConfig
+from turnwired.tools.host.toolset import HostToolset
 from turnwired.tools.mcp.config import StdioServer
 from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.port import ToolInvocation, ToolOutput, Toolset
@@ -169,16 +172,51 @@ async def no_service() -> AsyncIterator[Toolset]:
     await toolset.aclose()
 
 
+@asynccontextmanager
+async def tool_host() -> AsyncIterator[SampleToolset]:
+    """Functions of an app on the loopback."""
+    host, cancelled = ToolHost(), asyncio.Event()
+
+    @host.tool()
+    async def echo(text: str) -> str:
+        return text
+
+    @host.tool()
+    async def fails() -> str:
+        raise LookupError("nothing is there")
+
+    @host.tool()
+    async def hangs() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return ""
+
+    async with host.serve() as address:
+        toolset = HostToolset("sample", ToolHostConfig(address=address))
+        yield SampleToolset(toolset, cancelled.wait)
+        await toolset.aclose()
+
+
+@asynccontextmanager
+async def no_host() -> AsyncIterator[Toolset]:
+    """An app that nobody runs."""
+    toolset = HostToolset("sample", ToolHostConfig(address="127.0.0.1:1"))
+    yield toolset
+    await toolset.aclose()
+
+
 @pytest.mark.requirement("KIT-22")
 @pytest.mark.parametrize("check", TOOLSET_CHECKS, ids=name_of)
-@pytest.mark.parametrize("open_sample", [python, mcp_in_memory, mcp_over_stdio, grpc_service], ids=name_of)
+@pytest.mark.parametrize("open_sample", [python, mcp_in_memory, mcp_over_stdio, grpc_service, tool_host], ids=name_of)
 async def test_each_of_our_sources_conforms(open_sample: OpenSample, check: Any) -> None:
     await check(open_sample)
 
 
 @pytest.mark.requirement("KIT-22")
 @pytest.mark.parametrize("check", BROKEN_TOOLSET_CHECKS, ids=name_of)
-@pytest.mark.parametrize("open_broken", [no_command, no_list, no_service], ids=name_of)
+@pytest.mark.parametrize("open_broken", [no_command, no_list, no_service, no_host], ids=name_of)
 async def test_each_of_our_sources_is_broken_alone(open_broken: Any, check: Any) -> None:
     await check(open_broken)
 

@@ -32,6 +32,8 @@ OFFENCES = {
     "http": ("tools", "aiohttp"),
     "sdks": ("engine", "openai"),
     "mcp": ("providers", "mcp"),
+    "http-client": ("engine", "httpx2"),
+    "operator": ("rpc", "websockets"),
     "opentelemetry": ("engine", "opentelemetry.trace"),
     "sql": ("engine", "sqlalchemy"),
     "terminal": ("engine", "rich"),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 from tools.kit import invocation, run_tool, view_of, view_of_functions, words_of
 
+from turnwired import apart
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolResultStatus
-from turnwired.tools import apart
 from turnwired.tools.python import PythonToolset
 from turnwired.tools.registry import Source
+from turnwired.tools.result import redact
 
 pytestmark = pytest.mark.anyio
 
@@ -146,3 +148,18 @@ async def test_numbers_that_json_does_not_have_are_words(value: object, words: s
         return value
 
     assert words_of(await run_tool(await view_of_functions(number), "number")) == words
+
+
+@pytest.mark.requirement("HOSTILE-14")
+@pytest.mark.parametrize("words", ["a-", "sk-", "token", "token=", "://", "://a:", "bearer ", "a-token "])
+def test_words_about_a_failure_are_redacted_in_no_time_whatever_they_are(words: str) -> None:
+    before = time.perf_counter()
+    for _ in range(10):
+        redact(words * 2000)
+    assert time.perf_counter() - before < 1.0
+
+
+@pytest.mark.requirement("HOSTILE-14")
+@pytest.mark.parametrize("name", ["token", "my-api_key", "x.secret", "--db-password", "API-KEY", "/token"])
+def test_a_value_behind_the_name_of_a_secret_is_not_told(name: str) -> None:
+    assert redact(f"see {name}=hunter2 there") == f"see {name}=[redacted] there"

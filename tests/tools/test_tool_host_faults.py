@@ -93,8 +93,9 @@ async def test_an_app_that_was_never_there_is_left_out_and_found_when_it_comes()
     await app.stop()
     async with toolset_of(app) as toolset:
         assert await names(toolset) == []
-        assert toolset.failure is not None
-        assert toolset.failure.reason is Reason.TOOL_SOURCE_UNAVAILABLE
+        failure = toolset.failure
+        assert failure is not None
+        assert failure.reason is Reason.TOOL_SOURCE_UNAVAILABLE
         await app.start()
 
         async def found() -> bool:

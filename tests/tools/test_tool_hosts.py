@@ -302,16 +302,19 @@ async def test_an_app_without_a_health_service_is_called() -> None:
 async def test_pages_are_put_together_and_bad_entries_are_left_out_alone() -> None:
     def page(request: pb2.ToolHostServiceListToolsRequest) -> Page:
         if not request.page_token:
-            return Page(tools=[tool("a"), tool("")], version="1", next_page_token="2")
+            odd = [tool(""), tool("x" * 257), tool("nul\0")]
+            return Page(tools=[tool("a"), *odd], version="1" * 257, next_page_token="2")
         broken = pb2.HostedTool(name="broken", input_schema_json="[")
         return Page(tools=[tool("a"), tool("b"), broken], version="1")
 
     app = App(page=page)
     async with up(app), toolset_of(app) as toolset:
         view = await Registry([Source(toolset)]).view(ToolSelection(), Caller())
+        assert toolset.host.version == ""
     assert [item.ref.routed_name for item in view.tools] == ["a", "b"]
     told = "\n".join(failure.message for failure in view.failures)
     assert "it has no name" in told
+    assert told.count("more than 256 characters, or some that cannot be printed") == 2
     assert "another tool has the same name" in told
     assert "'broken' of 'shop' is left out" in told
 

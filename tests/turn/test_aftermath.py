@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from turn.machinekit import Driven, a_call, assert_well_formed, bounds_with, failure, ok, ref, setup_with, stop
+from turn.machinekit import (
+    CANCELLED,
+    Driven,
+    a_call,
+    assert_well_formed,
+    bounds_with,
+    failure,
+    ok,
+    ref,
+    setup_with,
+    stop,
+)
 
 from turnwired.domain.event import ToolCallFinished
 from turnwired.domain.failure import FailurePhase, Reason
@@ -12,7 +23,7 @@ from turnwired.domain.message import OpaqueBlock, Text, ToolCall, ToolResult, To
 from turnwired.domain.outcome import Notice, OutcomeKind
 from turnwired.domain.policy import ToolErrorMode
 from turnwired.turn.effects import ResolveTool
-from turnwired.turn.facts import ToolResolved, ToolResultLate
+from turnwired.turn.facts import CancelRequested, DeadlineReached, DriverFailed, Fact, ToolResolved, ToolResultLate
 
 ABORTING = setup_with(bounds_with(error_mode=ToolErrorMode.ABORT))
 
@@ -94,6 +105,24 @@ def test_a_native_item_of_a_call_goes_with_it() -> None:
     calls = [content.call_id for content in kept if isinstance(content, ToolCall)]
     assert calls == [done]
     assert '"s1"' not in [content.value_json for content in kept if isinstance(content, OpaqueBlock)]
+
+
+@pytest.mark.requirement("TOOLX-6")
+@pytest.mark.parametrize(
+    "fact",
+    [CancelRequested(CANCELLED), DeadlineReached("timeout.run", 5.0, 6.0), DriverFailed(CANCELLED)],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_a_run_that_is_stopped_from_outside_keeps_the_errors_that_its_calls_gave(fact: Fact) -> None:
+    driven = Driven()
+    driven.answers(*a_call(0), *a_call(1, "write"), stop(FinishReason.TOOL_CALLS))
+    driven.resolves()
+    failing, _ = driven.machine.executing
+    driven.finishes(failing, broken(failing))
+    driven.feed(fact)
+    assert_well_formed(driven.settled)
+    results = [p.content for m in driven.settled for p in m.parts if isinstance(p.content, ToolResult)]
+    assert [result.status for result in results] == [ToolResultStatus.ERROR, ToolResultStatus.INTERRUPTED]
 
 
 @pytest.mark.requirement("TOOLX-6")

@@ -50,11 +50,12 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import PermissionAction, WaitExpiryMode
+from turnwired.domain.policy import PermissionAction, ToolExecutionMode, WaitExpiryMode
 from turnwired.domain.tool import ToolAnnotations
 from turnwired.policy.permissions import Permissions
 from turnwired.turn.effects import Abandon, AwaitCaller, CallModel, ResolveTool, RunTool
 from turnwired.turn.facts import CancelRequested, ToolResolved, ToolResultLate, WaitExpired
+from turnwired.turn.waiting import FEW
 
 
 @pytest.mark.requirement("WAIT-10", "WAIT-12", "WAIT-19")
@@ -274,6 +275,29 @@ def test_what_is_waited_for_is_told_once_a_step_and_in_full_when_it_changes() ->
     answer(run, FIRST, REJECT)
     assert len(run.events(RunWaiting)) == 2
     assert len(run.events(RunResumed)) == 1
+
+
+@pytest.mark.requirement("WAIT-60", "WAIT-19")
+def test_of_many_questions_what_was_told_is_not_told_again_until_there_are_few() -> None:
+    run = driven(Permissions((rule("*", PermissionAction.ASK),)))
+    calls_tools(run, *(("write", f'{{"n":{n}}}') for n in range(FEW + 3)))
+    for _ in range(FEW + 3):
+        answer(run, next(iter(run.machine.pending_approvals)), ONCE)
+        finishes_all(run)
+    told = [(len(event.approvals), event.only_new) for event in run.events(RunWaiting)]
+    assert told == [(FEW + 3, False), (0, True), (0, True), *((left, False) for left in range(FEW, 0, -1))]
+
+
+@pytest.mark.requirement("WAIT-60")
+def test_of_many_calls_that_wait_those_that_a_yes_hands_to_the_caller_are_told() -> None:
+    run = driven(Permissions((rule("*", PermissionAction.ASK),)), execution_mode=ToolExecutionMode.RETURN)
+    calls_tools(run, *(("write", f'{{"n":{n}}}') for n in range(FEW + 2)))
+    answer(run, FIRST, ONCE)
+    waiting = run.events(RunWaiting)[-1]
+    assert (waiting.approvals, waiting.only_new) == ((), True)
+    assert [call.call_id for call in waiting.client_tool_calls] == [CALLS[0]]
+    assert run.machine.waiting is not None
+    assert len(run.machine.waiting.approvals) == FEW + 1, "what it waits for is known in full"
 
 
 @pytest.mark.requirement("WAIT-20")

@@ -84,6 +84,26 @@ def test_an_output_limit_is_the_budgets_only_in_the_call_that_it_capped() -> Non
 
 
 @pytest.mark.requirement("BUDGET-2")
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        (None, OutcomeKind.PROVIDER_EOF),
+        (FinishReason.REFUSAL, OutcomeKind.REFUSED),
+        (FinishReason.CONTENT_FILTER, OutcomeKind.REFUSED),
+        (FinishReason.CONTEXT_LIMIT, OutcomeKind.OUTPUT_LIMIT),
+    ],
+)
+def test_an_answer_that_the_budget_capped_and_that_was_cut_for_another_reason_ends_for_that(
+    word: FinishReason | None, kind: OutcomeKind
+) -> None:
+    run = Driven()
+    run.feed(ModelCalled(1, 1, 40, BUDGET))
+    run.answers(TextChunk(0, "So far"), *(() if word is None else (stop(word),)))
+    assert run.outcome.kind is kind
+    assert run.outcome.limit_trip != BUDGET
+
+
+@pytest.mark.requirement("BUDGET-2")
 def test_calls_that_a_capped_answer_cut_are_not_told_to_be_made_again() -> None:
     run = Driven()
     run.feed(ModelCalled(1, 1, 40, BUDGET))

@@ -57,6 +57,7 @@ from turnwired.turn.facts import (
 )
 from turnwired.turn.recovery import closing_step
 from turnwired.turn.resume import resumed
+from turnwired.turn.waiting import FEW
 
 OK = ToolResultStatus.OK
 CLIENT = ToolRef("write", "write", ToolSource.CLIENT)
@@ -247,6 +248,20 @@ def test_only_a_log_that_ends_in_waiting_is_taken_over() -> None:
     answer(run, FIRST, ONCE)
     for length in range(len(log) + 1, len(run.log()) + 1):
         assert resumed(run.machine.setup, run.log()[:length], 2) is None, "a call is under way, or may be"
+
+
+@pytest.mark.requirement("WAIT-50", "WAIT-60")
+def test_a_run_is_taken_over_that_told_the_last_time_only_what_was_new() -> None:
+    run = driven(ASKS)
+    calls_tools(run, *(("write", f'{{"n":{n}}}') for n in range(FEW + 3)))
+    answer(run, SECOND, ONCE)
+    finishes_all(run)
+    assert run.events(RunWaiting)[-1].only_new
+    other = take_over(run)
+    assert list(other.machine.pending_approvals) == list(run.machine.pending_approvals)
+    answer(other, FIRST, ONCE)
+    finishes_all(other)
+    assert [(event.approvals, event.only_new) for event in other.events(RunWaiting)] == [((), True)]
 
 
 @pytest.mark.requirement("WAIT-51")

@@ -51,16 +51,24 @@ class RunView:
 
     @property
     def waiting(self) -> RunWaiting | None:
-        """What the run waits for from its caller, while it does."""
+        """All that the run waits for from its caller, while it does."""
+        settled: set[str] = set()
+        told: list[RunWaiting] = []  # the newest first
         for event in reversed(self.events):
             match event.WhichOneof("event"):
                 case "run_waiting":
-                    return event.run_waiting
-                case "run_resumed" | "run_finished":
+                    told.append(event.run_waiting)
+                    if not event.run_waiting.only_new:
+                        return _together(told, settled)
+                case "run_resumed" | "run_finished" if not told:
                     return None
+                case "approval_resolved":
+                    settled.add(event.approval_resolved.approval_id)
+                case "tool_call_finished":
+                    settled.add(event.tool_call_finished.result.call_id)
                 case _:
                     pass
-        return None
+        return _together(told, settled)
 
     @property
     def outcome(self) -> Outcome | None:
@@ -98,3 +106,16 @@ class RunView:
                 case _:
                     pass
         return "".join(parts.values())
+
+
+def _together(told: list[RunWaiting], settled: set[str]) -> RunWaiting | None:
+    """What was told, the newest first, without what has been settled since."""
+    if not told:
+        return None
+    whole = type(told[0])()
+    if told[0].HasField("expire_time"):
+        whole.expire_time.CopyFrom(told[0].expire_time)
+    for waiting in reversed(told):
+        whole.approvals.extend(item for item in waiting.approvals if item.approval_id not in settled)
+        whole.client_tool_calls.extend(call for call in waiting.client_tool_calls if call.call_id not in settled)
+    return whole

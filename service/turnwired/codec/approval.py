@@ -119,6 +119,7 @@ def waiting_to_pb(value: RunWaiting, out: event_pb2.RunWaiting) -> None:
         tool_call_to_pb(call, out.client_tool_calls.add())
     if value.expire_time_ns:
         time_to_pb(value.expire_time_ns, out.expire_time)
+    out.only_new = value.only_new
 
 
 def waiting_from_pb(message: event_pb2.RunWaiting) -> RunWaiting:
@@ -127,6 +128,7 @@ def waiting_from_pb(message: event_pb2.RunWaiting) -> RunWaiting:
         tuple(approval_from_pb(approval) for approval in message.approvals),
         tuple(tool_call_from_pb(call) for call in message.client_tool_calls),
         time_from_pb(message.expire_time),
+        message.only_new,
     )
 
 

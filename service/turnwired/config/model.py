@@ -76,7 +76,8 @@ class ServerConfig(_Section):
     """The gRPC server.
 
     ``grace_seconds``: how long runs in flight may go on after SIGTERM before they are cancelled. ``heartbeat_seconds``:
-    after so much silence an empty frame is sent on a stream.
+    after so much silence an empty frame is sent on a stream. ``tool_host_addresses``: patterns of addresses beyond this
+    machine at which tool hosts may register.
     """
 
     insecure_listen: bool = False
@@ -86,6 +87,8 @@ class ServerConfig(_Section):
     max_run_depth: int = Field(default=4, ge=0, le=100)
     heartbeat_seconds: float = Field(default=15.0, ge=1, le=600)
     reflection: bool = True
+    allow_tool_host_registration: bool = False
+    tool_host_addresses: tuple[Annotated[str, Field(min_length=1)], ...] = ()
 
     @field_validator("listen")
     @classmethod
@@ -97,6 +100,12 @@ class ServerConfig(_Section):
                 " server.insecure_listen = true behind a proxy that has it"
             )
         return value
+
+    @model_validator(mode="after")
+    def _check_tool_hosts(self) -> ServerConfig:
+        if self.tool_host_addresses and not self.allow_tool_host_registration:
+            raise located("tool_host_addresses", "counts with allow_tool_host_registration = true only")
+        return self
 
     @property
     def address(self) -> ListenAddress:
@@ -327,6 +336,7 @@ class Config(_Section):
     mcp: McpConfig = Field(default_factory=McpConfig)
     mcp_servers: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     grpc_services: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
+    operator: Mapping[str, object] = Field(default_factory=dict[str, object])
     tool_hosts: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     callers: Annotated[tuple[CallerConfig, ...], Field(max_length=1000)] = ()
     anonymous: AnonymousConfig | None = None

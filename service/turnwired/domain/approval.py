@@ -75,12 +75,14 @@ class PermissionRequest:
     """What a call asks for, where its tool says it finer than by its name. ``title``: for people, without arguments.
 
     ``always_patterns`` are what an answer of ALWAYS would allow; without any, it allows this call alone.
+    ``always_ask``: the deployment wants a person to be asked each time, whatever rules allow.
     """
 
     permission: str
     patterns: tuple[str, ...]
     always_patterns: tuple[str, ...] = ()
     title: str = ""
+    always_ask: bool = False
 
 
 def digest_of_call(routed_name: str, arguments_json: str) -> str:

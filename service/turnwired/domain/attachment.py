@@ -25,3 +25,13 @@ class Attachment:
     media_type: str
     state: AttachmentState
     failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file that a program sends with a turn: its id there, what it is, and its bytes. None: they are to come."""
+
+    attachment_id: str
+    filename: str
+    media_type: str
+    data: bytes | None = None

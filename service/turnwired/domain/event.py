@@ -181,14 +181,16 @@ class ApprovalResolved:
 
 @dataclass(frozen=True, slots=True)
 class RunWaiting:
-    """Nothing can go on without the caller: all that it waits for, told in full whenever the set changes.
+    """Nothing can go on without the caller: what the run waits for, told whenever that changes.
 
-    ``expire_time_ns``: Unix time at which the first of these is given up; 0: never.
+    ``expire_time_ns``: Unix time at which the first of all that is waited for is given up; 0: never. ``only_new``: it
+    waits as well for what was told before and has neither been resolved nor finished since (``domain.waiting``).
     """
 
     approvals: tuple[Approval, ...] = ()
     client_tool_calls: tuple[ToolCall, ...] = ()
     expire_time_ns: int = 0
+    only_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ ANONYMOUS = "anonymous"
 OPERATOR_ROLE = "operator"
 """The role of those who run the deployment: they change what others use, and alone may have operator tools."""
 
+TOOL_HOST_ROLE = "tool_host"
+"""The role of apps that may register as hosts of tools."""
+
 
 class RunState(StrEnum):
     """Where a run stands."""

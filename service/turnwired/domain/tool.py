@@ -87,6 +87,11 @@ class ToolCollision:
     losers: tuple[ToolRef, ...]
     resolution: CollisionResolution
 
+    @property
+    def claimants(self) -> tuple[ToolRef, ...]:
+        """All of them."""
+        return self.losers if self.winner is None else (self.winner, *self.losers)
+
     def sentences(self) -> tuple[str, ...]:
         """What has become of each loser, one sentence for each, without a full stop."""
         name, holder = self.routed_name, self.winner

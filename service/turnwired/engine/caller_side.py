@@ -30,6 +30,7 @@ from turnwired.domain.message import Message
 from turnwired.domain.policy import PermissionRule
 from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolSource
+from turnwired.domain.waiting import Awaited
 from turnwired.engine.log import now_ns
 from turnwired.store.port import Changes, StoredApproval, StoredRule
 from turnwired.turn.facts import WaitExpired
@@ -76,6 +77,7 @@ class CallerSide:
         self._due = due
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._executing: dict[str, int] = {}
+        self._awaited = Awaited()
 
     def close(self) -> None:
         """Nothing expires any more."""
@@ -128,9 +130,10 @@ class CallerSide:
                 for call in calls:
                     self._hand_out(call.call_id)
                 keys = [*(item.approval_id for item in approvals), *(call.call_id for call in calls)]
+                keys += self._awaited.keys if event.only_new else ()
                 times = [time for time in map(self._expires, keys) if time is not None]
                 known = tuple(self.approvals.get(item.approval_id, item) for item in approvals)
-                return RunWaiting(known, calls, min(times, default=0))
+                return replace(event, approvals=known, expire_time_ns=min(times, default=0))
             case InputAppended(messages):
                 return InputAppended(tuple(_dated(message, time_ns) for message in messages))
             case _:
@@ -138,6 +141,7 @@ class CallerSide:
 
     def record(self, event: Event, sequence: int, time_ns: int) -> Changes | None:
         """Take note of an event that is in the log now, and say what the store keeps of it beside the log."""
+        self._awaited.take(event)
         match event:
             case ApprovalRequested(approval):
                 self.approvals[approval.approval_id] = approval
@@ -145,8 +149,8 @@ class CallerSide:
             case ApprovalResolved(approval_id):
                 return self._resolved(event, approval_id, sequence, time_ns)
             case RunWaiting():
-                self.waiting = sequence, event
-                return Changes(RunState.WAITING, encode_waiting(event))
+                self.waiting = sequence, self._awaited.now or event
+                return Changes(RunState.WAITING, encode_waiting(self.waiting[1]))
             case RunResumed():
                 self.waiting = None
                 return Changes(RunState.RUNNING)

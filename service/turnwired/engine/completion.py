@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 import anyio
 
+from turnwired.apart import Nursery
 from turnwired.domain.completion import MAX_INSTRUCTION, CompletionHook, CompletionRequest
 from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.faults import where_raised
 from turnwired.domain.policy import CompletionMode, CompletionPolicy, EffectivePolicy, Policy
-from turnwired.stray import ANY_FAULT, require_stray
+from turnwired.stray import require_stray
 from turnwired.turn.facts import CompletionDecided
 
 logger = logging.getLogger(__name__)
@@ -53,10 +54,11 @@ async def ask_hook(iteration: int, hook: CompletionHook, request: CompletionRequ
     """The hook's answer in bounded time, or in one sentence why there is none. Raises only cancellation."""
     try:
         with anyio.fail_after(HOOK_SECONDS):
-            answer: object = await anyio.to_thread.run_sync(hook, request, abandon_on_cancel=True)
+            work = anyio.to_thread.run_sync(hook, request, abandon_on_cancel=True)
+            answer = await Nursery().run(work, "completion hook")
     except TimeoutError:
         return _cannot(iteration, f"The completion hook did not answer within {HOOK_SECONDS:g} s.")
-    except ANY_FAULT as error:  # boundary: a hook is somebody else's code
+    except BaseException as error:  # noqa: BLE001 - boundary: a hook is somebody else's code, whatever it raises
         require_stray(error)
         logger.warning("run %s: the completion hook failed: %s", request.run_id, where_raised(error))
         return _cannot(iteration, f"The completion hook failed ({type(error).__name__}).")

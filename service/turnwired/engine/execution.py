@@ -47,7 +47,7 @@ from turnwired.domain.run import Run, RunState
 from turnwired.domain.tool import ToolChoice, ToolSource
 from turnwired.domain.trace import IterationTrace, RunTrace
 from turnwired.domain.usage import Usage, estimated_tokens, sum_cost, sum_usage
-from turnwired.engine import measure
+from turnwired.engine import call_guard, measure
 from turnwired.engine.agent_tools import child_run_id
 from turnwired.engine.budgets import Line
 from turnwired.engine.caller_side import FACING_CALLER, CallerSide
@@ -114,6 +114,7 @@ MODEL = "model"
 """Key of the model call's, retry wait's or hook's task; tool calls have their call ids."""
 ATTACHMENTS = "attachments"
 """Key of the wait for attachments. It may outlast what it waits for, and ends with the run."""
+_CHARGED = (IterationStarted, IterationRetryScheduled, IterationFinished)
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
 PROGRESS_NS = 50_000_000
 """Least time between two progress events of one call."""
@@ -244,7 +245,9 @@ class Execution:
         waiting = self.caller_side.waiting
         if waiting is not None and waiting[0] <= self.log.visible:
             run = replace(run, state=RunState.WAITING, waiting=waiting[1])
-        calls = [entry for item in self.trace().entries if isinstance(entry := item.entry, IterationTrace)]
+        visible = self.log.visible  # only what usage is made of: a run may be read after each of a thousand answers
+        told = (item for item in self._milestones if isinstance(item.event, _CHARGED) and item.sequence <= visible)
+        calls = [entry for item in trace_of(told).entries if isinstance(entry := item.entry, IterationTrace)]
         return replace(
             run,
             usage=sum_usage(call.usage for call in calls),
@@ -437,21 +440,22 @@ class Execution:
             if isinstance(called, LimitTrip):
                 return self.feed(BudgetReached(iteration, attempt, called))
             answer, budgeted = called
-            async with aclosing(answer) as batches:
-                async for items in batches:
-                    reads += 1
-                    if first is None and items:
-                        first = time.monotonic_ns() - started
-                        telemetry.output_began(iteration)
-                    for item in items:
-                        said += characters(item)
-                        if isinstance(item, ResponseIdentified):
-                            telemetry.response_identified(iteration, item.response_id, item.model)
-                    if said > measure.MAX_ANSWER_CHARACTERS:
-                        raise ProviderError(too_long())
-                    self.feed(ModelProduced(iteration, attempt, tuple(items)))
-                    if self.log.backlogged:
-                        await self.log.drained()
+            with call_guard.watched(self.prepared.request.limits.total) as call:
+                async with aclosing(answer) as batches:
+                    async for items in batches:
+                        reads += 1
+                        if first is None and items:
+                            first = time.monotonic_ns() - started
+                            telemetry.output_began(iteration)
+                        for item in items:
+                            said += characters(item)
+                            if isinstance(item, ResponseIdentified):
+                                telemetry.response_identified(iteration, item.response_id, item.model)
+                        if said > measure.MAX_ANSWER_CHARACTERS:
+                            raise ProviderError(too_long())
+                        self.feed(ModelProduced(iteration, attempt, tuple(items)))
+                        if self.log.backlogged:
+                            await call_guard.not_counted(call, self.log.drained())
         except ProviderError as error:
             failure = replace(error.failure, iteration=iteration)
         except InvalidRequest as error:

@@ -20,6 +20,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from turnwired.apart import Nursery
 from turnwired.codec.following import read_frame
 from turnwired.codec.frame import Visibility
 from turnwired.domain.errors import CodecError, RequestError, StoreError, TurnwireError
@@ -29,6 +30,7 @@ from turnwired.domain.run import Caller, Cursor, Run, RunState
 from turnwired.engine.follow import Send
 from turnwired.engine.hooks import Hook, HookAbsent, HookBatch, HookEvent, SettledRun
 from turnwired.store.port import Store
+from turnwired.stray import require_stray
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ RUNS_AT_ONCE: Final = 16
 """Calls of one hook that are under way side by side."""
 MOST_WAITING: Final = 1000
 """Runs in progress that one hook is told of, and as many that have ended; more stay in the store meanwhile."""
+MOST_STRAY: Final = 100
+"""Calls of one hook that do not end when they are cancelled. With so many it is called no more until some end."""
 SWEEP_SECONDS: Final = 30.0
 MOST_AGAIN_SECONDS: Final = 600.0
 ROUNDS: Final = 2
@@ -89,6 +93,7 @@ class _Teller:
     hook: Hook
     room: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(RUNS_AT_ONCE))
     threads: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(RUNS_AT_ONCE))
+    apart: Nursery = field(default_factory=Nursery)
     waiting: set[str] = field(default_factory=set[str])
     aside: dict[str, _Aside] = field(default_factory=dict[str, _Aside])
     absent: bool = False
@@ -151,6 +156,11 @@ class Hooks:
         with anyio.move_on_after(seconds):
             while any(teller.waiting and not teller.absent for teller in self._tellers):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
+
+    async def aclose(self) -> None:
+        """Tell calls that did not end when they were cancelled to do so once more, within bounds."""
+        for teller in self._tellers:
+            await teller.apart.aclose()
 
     def _spawn(self, teller: _Teller, caller: Caller, run_id: str, *, again: bool) -> None:
         aside = teller.aside.get(run_id) or _Aside()
@@ -289,13 +299,14 @@ class Hooks:
                 value = replace(value, redelivered=True)
             try:
                 with anyio.fail_after(patience.call):
-                    given = await _called(function, value, teller.threads)
+                    given = await _called(teller, function, value)
             except HookAbsent as error:
                 absent = True
                 if not teller.absent:
                     logger.warning("hook %s: %s; it is told when it is there", teller.hook.name, error)
                 teller.absent = True
-            except Exception as error:  # noqa: BLE001 - task boundary: a hook's fault is its own
+            except BaseException as error:  # noqa: BLE001 - task boundary: a hook's fault is its own, whatever it raises
+                require_stray(error)
                 absent = False
                 name = str(error) if isinstance(error, TurnwireError) else type(error).__name__
                 logger.warning("hook %s failed for run %s (%s, try %d)", teller.hook.name, run_id, name, attempt)
@@ -311,7 +322,13 @@ class Hooks:
         raise _NotTaken(absent=absent)
 
 
-async def _called(function: Callable[[Any], object], value: object, threads: anyio.CapacityLimiter) -> object:
+async def _called(teller: _Teller, function: Callable[[Any], object], value: object) -> object:
+    if len(teller.apart.stray) >= MOST_STRAY:
+        raise HookAbsent(f"{MOST_STRAY} of its calls go on though they were cancelled")
+    return await teller.apart.run(_work(function, value, teller.threads), teller.hook.name)
+
+
+async def _work(function: Callable[[Any], object], value: object, threads: anyio.CapacityLimiter) -> object:
     if inspect.iscoroutinefunction(function):
         return await function(value)
     given = await anyio.to_thread.run_sync(function, value, limiter=threads, abandon_on_cancel=True)

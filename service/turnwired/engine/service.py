@@ -117,6 +117,7 @@ class Engine:
         await self.hooks.drain(HOOK_SECONDS)
         self._tasks.cancel_scope.cancel()
         await self._tasks.__aexit__(None, None, None)
+        await self.hooks.aclose()
 
     # --- starting and stopping ------------------------------------------------------------------------------------
 

@@ -121,17 +121,19 @@ class Steering:
                 words = f"The run has no approval {approval_id!r}. ListApprovals names those that it has."
                 ids = {"run_id": run_id, "approval_id": approval_id}
                 raise NotFound(Reason.APPROVAL_NOT_FOUND, words, ids)
-            _check(decode_approval(stored.body), answer)
+            _require_fit(decode_approval(stored.body), answer)
+            _require_same_answer(decode_approval(stored.body), answer)
             return await self._runs.get_run(caller, run_id)
-        _check(asked, answer)
+        _require_fit(asked, answer)
         if asked.state is ApprovalState.PENDING and approval_id in execution.machine.pending_approvals:
             by = caller.principal
             # The model reads it in the place of a result, and no result has a NUL or half a character.
             execution.questions.require_fitting(asked, answer.decision, answer.input_json)
             comment = answer.comment.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
             execution.feed(ApprovalAnswered(approval_id, answer.decision, by, answer.patterns, comment))
+        # Also a refusal waits: an answer that is not durable yet may still be lost, and the question be open again.
         await _durable(execution, lambda: execution.caller_side.resolutions.get(approval_id))
-        _check(execution.caller_side.approvals[approval_id], answer)
+        _require_same_answer(execution.caller_side.approvals[approval_id], answer)
         return await self._runs.get_run(caller, run_id)
 
     # --- results ------------------------------------------------------------------------------------------------------
@@ -241,8 +243,8 @@ async def _durable(execution: Execution, sequence: Callable[[], int | None]) -> 
         log.unsubscribe(changed.set)
 
 
-def _check(asked: Approval, answer: Answer) -> None:
-    """Whether this answer may be given, or was."""
+def _require_fit(asked: Approval, answer: Answer) -> None:
+    """Raises Conflict for an answer to another call, and InvalidRequest for patterns that are not on offer."""
     ids = {"run_id": asked.run_id, "approval_id": asked.approval_id}
     if answer.call_digest is not None and answer.call_digest != asked.call_digest:
         words = "The call to approve is not the one that the digest is of. Read the approval again and decide on that."
@@ -250,6 +252,11 @@ def _check(asked: Approval, answer: Answer) -> None:
     unknown = [pattern for pattern in answer.patterns if pattern not in asked.always_patterns]
     if unknown:
         raise InvalidRequest([FieldViolation("always_patterns", "must be among those of the approval")])
+
+
+def _require_same_answer(asked: Approval, answer: Answer) -> None:
+    """Raises Conflict where another answer stands, or none can be given any more."""
+    ids = {"run_id": asked.run_id, "approval_id": asked.approval_id}
     match asked.state:
         case ApprovalState.PENDING:
             return

@@ -73,6 +73,7 @@ class Ruling:
 
 
 _ALLOWED = Ruling(PermissionAction.ALLOW)
+_EACH_TIME = Ruling(PermissionAction.ALWAYS_ASK, ApprovalKind.RULE, "the deployment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,12 @@ class Permissions:
         """The ruling on one call, whose tool may ask for something finer than its name.
 
         Each pattern is held against the rules of its own permission, and where none matches against those of the
-        tool; a rule that denies the tool or always asks about it holds besides. The strictest ruling counts.
+        tool; a rule that denies the tool or always asks about it holds besides, as does what the deployment wants to
+        be asked each time. The strictest ruling counts.
         """
+        if asked.always_ask:
+            ruled = self.decide_call(routed_name, replace(asked, always_ask=False), annotations)
+            return _strictest([_EACH_TIME, ruled])
         if asked.permission == TOOL:
             return self.decide_all(TOOL, asked.patterns, annotations)
         own = [self._ruled(self._of_call(routed_name, asked.permission, each), annotations) for each in asked.patterns]

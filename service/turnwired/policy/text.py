@@ -159,6 +159,8 @@ def _parse_rule(data: object) -> PermissionRule:
         word = action.strip().upper()
         if word in PermissionAction.__members__:
             return PermissionRule(permission, pattern, PermissionAction(word))
+        words = ", ".join(f'"{member.lower()}"' for member in PermissionAction.__members__)
+        raise ValueError(f"takes rules whose action is one of {words}")
     raise ValueError('takes rules such as {permission = "tool", pattern = "github_*", action = "ask"}')
 
 

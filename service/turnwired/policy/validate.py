@@ -22,6 +22,9 @@ from turnwired.policy.permissions import matches
 from turnwired.policy.text import as_text, parse
 
 MOST_RULE_CHARACTERS = 1024
+MOST_ENTRIES = 500
+"""Of a map from names of tools: each is a line of the policy in force, which every run of it keeps."""
+MOST_NAME_CHARACTERS = 256
 _CURRENCY = re.compile(r"[A-Z]{3}")
 
 
@@ -89,8 +92,10 @@ def read_policy(data: Mapping[str, object], prefix: str = "") -> tuple[dict[str,
 def _suggestion(path: str) -> str:
     """The setting that was probably meant, by its whole path or by its last word."""
     word = path.rpartition(".")[2]
-    within = [known for known in LEAF if word and word in known.rpartition(".")[2].split("_")]
-    close = difflib.get_close_matches(path, LEAF, n=1, cutoff=0.8) or sorted(within)
+    names = {known: known.rpartition(".")[2] for known in LEAF}
+    whole = [known for known, name in names.items() if word == name]
+    within = sorted(known for known, name in names.items() if word and word in name.split("_"))
+    close = whole or difflib.get_close_matches(path, LEAF, n=1, cutoff=0.8) or within
     return f"; did you mean {' or '.join(close)}?" if 0 < len(close) <= 3 else ""
 
 
@@ -148,11 +153,16 @@ def _value_violations(leaf: Leaf, value: LeafValue, field: str) -> Iterator[Poli
 
 
 def _map_violations(leaf: Leaf, counts: Mapping[str, int | LimitMode], field: str) -> Iterator[PolicyViolation]:
+    if len(counts) > MOST_ENTRIES:
+        yield _invalid(field, f"has {len(counts)} entries; at most {MOST_ENTRIES} are allowed")
+        return
     takes = _takes(replace(leaf, kind=LeafKind.COUNT))  # each entry does
     for name, count in counts.items():
         entry = f'{field}["{name[:64]}"]'
         if not name:
             yield _invalid(field, "has an entry without a name")
+        elif len(name) > MOST_NAME_CHARACTERS:
+            yield _invalid(entry, f"its name has {len(name)} characters; at most {MOST_NAME_CHARACTERS} are allowed")
         elif isinstance(count, LimitMode):
             if count not in leaf.modes:
                 yield _invalid(entry, f"mode {count.lower()} is not allowed here; {takes}")
@@ -181,6 +191,11 @@ def _words(leaf: Leaf) -> str:
 
 
 def _takes(leaf: Leaf) -> str:
+    if leaf.kind is LeafKind.COST:
+        return f"takes an amount of money{_or_modes(leaf)}"
     most = f" to {as_text(leaf, leaf.maximum)}" if leaf.maximum < 2**31 - 1 else " or more"
-    modes = "".join(f", or {mode.lower()}" for mode in LimitMode if mode in leaf.modes)
-    return f"takes {as_text(leaf, leaf.minimum)}{most}{modes}"
+    return f"takes {as_text(leaf, leaf.minimum)}{most}{_or_modes(leaf)}"
+
+
+def _or_modes(leaf: Leaf) -> str:
+    return "".join(f", or {mode.lower()}" for mode in LimitMode if mode in leaf.modes)

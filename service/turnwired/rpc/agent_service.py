@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from google.protobuf import field_mask_pb2
 
 from turnwire.v1 import agent_service_pb2
@@ -16,7 +14,7 @@ from turnwired.rpc import request as read
 from turnwired.rpc.auth import calling
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
-from turnwired.rpc.paging import page
+from turnwired.rpc.paging import name_before, named_page
 
 MAX_INSTRUCTIONS = 64
 MAX_AGENTS = 64
@@ -97,15 +95,13 @@ class AgentService:
     async def list_agents(
         self, request: agent_service_pb2.ListAgentsRequest, context: Context
     ) -> agent_service_pb2.ListAgentsResponse:
-        """Agents by id. The page token is the last id of the page before."""
+        """Agents by id, those behind the last one of the page before."""
         size = read.page_size(request.page_size, 50, 500)
-        agents = self._engine.agents.listed(calling().tenant)
-        rest = [agent for agent in agents if agent.agent_id > request.page_token]
-
-        async def first(most: int) -> tuple[Sequence[Agent], str]:
-            return rest[:most], rest[most - 1].agent_id if len(rest) > most else ""
-
-        found, token = await page(first, size, agent_to_pb, agent_service_pb2.Agent)
+        before = name_before(request.page_token, "ListAgents")
+        rest = [agent for agent in self._engine.agents.listed(calling().tenant) if agent.agent_id > before]
+        found, token = await named_page(
+            rest, size, lambda agent: agent.agent_id, agent_to_pb, agent_service_pb2.Agent, "ListAgents"
+        )
         return agent_service_pb2.ListAgentsResponse(agents=found, next_page_token=token)
 
 
@@ -127,6 +123,9 @@ def _checked(message: agent_service_pb2.Agent) -> Agent:
     if message.HasField("model"):
         read.model(message.model, "agent.model")
     try:
-        return agent_from_pb(message)
+        agent = agent_from_pb(message)
     except CodecError as error:
         raise InvalidRequest([FieldViolation(f"agent.{error.path}", error.problem)]) from error
+    read.check_selection(agent.tools, "agent.tools", problems)
+    problems.raise_if_any()
+    return agent

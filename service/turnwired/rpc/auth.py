@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from google.protobuf import message
 
-from turnwire.v1 import mcp_server_service_pb2, turn_service_pb2
+from turnwire.v1 import mcp_server_service_pb2, tool_host_registry_service_pb2, turn_service_pb2
 from turnwired.callers import Callers, bearer
 from turnwired.domain.errors import PermissionDenied
-from turnwired.domain.run import OPERATOR_ROLE, Caller
+from turnwired.domain.run import OPERATOR_ROLE, TOOL_HOST_ROLE, Caller
 from turnwired.rpc.errors import Context
 
 Rule = Callable[[Any], bool]
@@ -37,11 +37,21 @@ NEEDS_OPERATOR: Final[dict[str, Rule]] = {
     "turnwire.v1.TurnService/ListApprovals": _across_sessions,
     **{
         f"{service.full_name}/{method.name}": _always
-        for service in (mcp_server_service_pb2.DESCRIPTOR.services_by_name["McpServerService"],)
+        for service in (
+            mcp_server_service_pb2.DESCRIPTOR.services_by_name["McpServerService"],
+            tool_host_registry_service_pb2.DESCRIPTOR.services_by_name["ToolHostRegistryService"],
+        )
         for method in service.methods
     },
 }
-"""RPCs for operators only, where the configuration has callers; without it nobody is told from anybody else."""
+"""RPCs for operators, where the configuration has callers; without it nobody is told from anybody else."""
+
+
+ALSO_FOR: Final = {
+    f"turnwire.v1.ToolHostRegistryService/{name}": TOOL_HOST_ROLE
+    for name in ("RegisterToolHost", "UnregisterToolHost", "ListToolHosts")
+}
+"""Roles beside the operator's that may do what the rest may not."""
 
 
 def calling() -> Caller:
@@ -69,5 +79,8 @@ class Gate:
         if rule is None or not self._callers.configured or OPERATOR_ROLE in calling().roles:
             return
         if rule(request):
-            words = f"{name} needs the role {OPERATOR_ROLE!r} here, which the caller does not have."
-            raise PermissionDenied(words, {"method": name, "role": OPERATOR_ROLE})
+            role = ALSO_FOR.get(name, OPERATOR_ROLE)
+            if role in calling().roles:
+                return
+            words = f"{name} needs the role {role!r} here, which the caller does not have."
+            raise PermissionDenied(words, {"method": name, "role": role})

@@ -39,6 +39,7 @@ WORD_BYTES = 200
 
 _CONFLICT_CODES: Mapping[Reason, int] = {
     Reason.REQUEST_ID_REUSED: code_pb2.ALREADY_EXISTS,
+    Reason.TOOL_HOST_TAKEN: code_pb2.ALREADY_EXISTS,
     Reason.MCP_SERVER_EXISTS: code_pb2.ALREADY_EXISTS,
     Reason.ETAG_MISMATCH: code_pb2.ABORTED,
 }
@@ -47,6 +48,7 @@ _RESOURCES: Mapping[Reason, tuple[str, str]] = {
     Reason.SESSION_NOT_FOUND: ("turnwire.v1.Session", "session_id"),
     Reason.RUN_NOT_FOUND: ("turnwire.v1.Run", "run_id"),
     Reason.APPROVAL_NOT_FOUND: ("turnwire.v1.Approval", "approval_id"),
+    Reason.TOOL_HOST_NOT_FOUND: ("turnwire.v1.ToolHost", "host_id"),
     Reason.MCP_SERVER_NOT_FOUND: ("turnwire.v1.McpServer", "server_id"),
 }
 

@@ -27,7 +27,7 @@ from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
 from turnwired.domain.tool import ToolSelection
 from turnwired.policy.options import option_violations
-from turnwired.policy.validate import require_valid
+from turnwired.policy.validate import MOST_ENTRIES, require_valid
 from turnwired.rpc.attachments import MEDIA_TYPE, put_in, read_attachments
 
 MAX_LABELS = 16
@@ -38,6 +38,8 @@ MAX_INPUT_PARTS = 20_000
 MAX_MODEL_LENGTH = 256
 MAX_OPTIONS_DEPTH = 64
 MAX_SCHEMA_BYTES = 256 << 10
+MAX_PATTERNS = 500
+MAX_PATTERN_LENGTH = 256
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{0,64}\Z")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
@@ -94,6 +96,7 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
     spec = _with_attachments(spec, turn, problems)
     _check_ids(turn, problems)
     check_labels(spec.labels, "turn.labels", problems)
+    check_selection(spec.tools, "turn.tools", problems)
     _check_input(spec, problems)
     check_model(spec.model, "turn.model", problems)
     _check_format(spec.output_format, problems)
@@ -112,6 +115,7 @@ def _with_attachments(spec: TurnSpec, turn: turn_service_pb2.TurnSpec, problems:
 
 def _check_size(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
     """Before anything of it is copied: what is too much to look at in one go."""
+    _check_entries(turn.policy, "turn.policy", problems)
     if len(turn.input) > MAX_INPUT_MESSAGES:
         problems.add("turn.input", f"has {len(turn.input)} messages; at most {MAX_INPUT_MESSAGES} are allowed")
         return
@@ -120,6 +124,13 @@ def _check_size(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
         parts += sum(_inner_parts(item) for item in turn.input)
     if parts > MAX_INPUT_PARTS:
         problems.add("turn.input", f"has {parts} parts; at most {MAX_INPUT_PARTS} are allowed")
+
+
+def _check_entries(message: policy_pb2.Policy, path: str, problems: Problems) -> None:
+    entries = len(message.loop.max_tool_calls_per_tool)
+    if entries > MOST_ENTRIES:
+        what = f"has {entries} entries; at most {MOST_ENTRIES} are allowed"
+        problems.add(f"{path}.loop.max_tool_calls_per_tool", what)
 
 
 def _inner_parts(item: message_pb2.Message) -> int:
@@ -149,6 +160,15 @@ def refuse_client_tools(selection: tool_pb2.ToolSelection, path: str, problems: 
         problems.add(f"{path}.client_tools", "must be empty: client tools come with each turn")
 
 
+def check_selection(selection: ToolSelection, path: str, problems: Problems) -> None:
+    """Patterns of bounded number and length: each is held against every tool."""
+    for name, patterns in (("include", selection.include), ("exclude", selection.exclude)):
+        if len(patterns) > MAX_PATTERNS:
+            problems.add(f"{path}.{name}", f"has {len(patterns)} entries; at most {MAX_PATTERNS} are allowed")
+        elif any(len(pattern) > MAX_PATTERN_LENGTH for pattern in patterns):
+            problems.add(f"{path}.{name}", f"patterns have at most {MAX_PATTERN_LENGTH} characters")
+
+
 def _check_ids(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:
     if turn.request_id:
         problems.check_id("turn.request_id", turn.request_id)
@@ -168,6 +188,13 @@ def check_labels(labels: Mapping[str, str], path: str, problems: Problems) -> No
         if not key or len(key) > MAX_LABEL_LENGTH or len(value) > MAX_LABEL_LENGTH:
             problems.add(path, f"keys are 1 to {MAX_LABEL_LENGTH} characters, values at most as many")
             return
+
+
+def require_labels(labels: Mapping[str, str]) -> None:
+    """Raises InvalidRequest for labels that no run can have."""
+    problems = Problems()
+    check_labels(labels, "labels", problems)
+    problems.raise_if_any()
 
 
 def check_model(model: ModelSelection | None, path: str, problems: Problems) -> None:
@@ -360,15 +387,21 @@ def disconnect(value: int) -> OnDisconnect | None:
 
 def tool_selection(message: tool_pb2.ToolSelection, path: str) -> ToolSelection:
     """A checked selection. Raises InvalidRequest."""
+    problems = Problems()
     try:
-        return tool_selection_from_pb(message)
+        selection = tool_selection_from_pb(message)
     except CodecError as error:
         raise InvalidRequest([FieldViolation(f"{path}.{error.path}", error.problem)]) from error
+    check_selection(selection, path, problems)
+    problems.raise_if_any()
+    return selection
 
 
 def policy(message: policy_pb2.Policy, path: str) -> Policy:
     """A checked layer of policy. Raises InvalidRequest."""
     problems = Problems()
+    _check_entries(message, path, problems)
+    problems.raise_if_any()
     for unenforced in unenforced_paths(message):
         problems.refuse(f"{path}.{unenforced}")
     try:
@@ -383,7 +416,10 @@ def policy(message: policy_pb2.Policy, path: str) -> Policy:
 def model(message: model_pb2.ModelSelection, path: str) -> ModelSelection:
     """A checked model selection. Raises InvalidRequest."""
     problems = Problems()
-    value = model_from_pb(message)
+    try:
+        value = model_from_pb(message)
+    except CodecError as error:
+        raise InvalidRequest([FieldViolation(f"{path}.{error.path}", error.problem)]) from error
     check_model(value, path, problems)
     problems.raise_if_any()
     return value

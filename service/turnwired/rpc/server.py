@@ -16,6 +16,7 @@ from turnwire.v1 import (
     mcp_server_service_pb2,
     server_service_pb2,
     session_service_pb2,
+    tool_host_registry_service_pb2,
     turn_service_pb2,
 )
 from turnwired.domain.errors import ConfigError
@@ -25,6 +26,7 @@ from turnwired.rpc.handlers import Behaviours, service_handler
 from turnwired.rpc.mcp_server_service import McpServerService
 from turnwired.rpc.server_service import ServerService
 from turnwired.rpc.session_service import SessionService
+from turnwired.rpc.tool_host_service import ToolHostRegistryService
 from turnwired.rpc.turn_service import TurnService
 
 NOTHING = Behaviours(unary={}, streaming={})
@@ -59,6 +61,7 @@ class RpcServer:
         *,
         sessions: SessionService | None = None,
         agents: AgentService | None = None,
+        tool_hosts: ToolHostRegistryService | None = None,
         mcp_servers: McpServerService | None = None,
         gate: Gate | None = None,
     ) -> None:
@@ -88,6 +91,9 @@ class RpcServer:
             ),
             agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"]: (
                 NOTHING if agents is None else agents.behaviours()
+            ),
+            tool_host_registry_service_pb2.DESCRIPTOR.services_by_name["ToolHostRegistryService"]: (
+                NOTHING if tool_hosts is None else tool_hosts.behaviours()
             ),
             mcp_server_service_pb2.DESCRIPTOR.services_by_name["McpServerService"]: (
                 NOTHING if mcp_servers is None else mcp_servers.behaviours()

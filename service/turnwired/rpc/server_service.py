@@ -15,6 +15,8 @@ CAPABILITIES = (
     server_service_pb2.SERVER_CAPABILITY_START_TURN,
     server_service_pb2.SERVER_CAPABILITY_LIST_RUNS,
     server_service_pb2.SERVER_CAPABILITY_MCP_TOOLS,
+    server_service_pb2.SERVER_CAPABILITY_GRPC_TOOLS,
+    server_service_pb2.SERVER_CAPABILITY_TOOL_HOSTS,
     server_service_pb2.SERVER_CAPABILITY_PUT_AGENT,
     server_service_pb2.SERVER_CAPABILITY_APPROVALS,
     server_service_pb2.SERVER_CAPABILITY_CLIENT_TOOLS,

@@ -46,7 +46,9 @@ class SessionService:
     ) -> session_service_pb2.ListSessionsResponse:
         """Sessions, newest change first."""
         agent_id = request.agent_id if request.HasField("agent_id") else None
-        query = SessionFilter(calling().tenant, agent_id, dict(request.labels))
+        labels = dict(request.labels)
+        read.require_labels(labels)
+        query = SessionFilter(calling().tenant, agent_id, labels)
         size = read.page_size(request.page_size, 50, 500)
         sessions, token = await self._sessions.list(query, size, request.page_token)
         response = session_service_pb2.ListSessionsResponse(next_page_token=token)

@@ -8,7 +8,7 @@ from typing import cast
 
 import grpc
 
-from turnwire.v1 import policy_pb2, run_pb2, turn_service_pb2
+from turnwire.v1 import policy_pb2, run_pb2, tool_pb2, turn_service_pb2
 from turnwired.codec.enums import OUTCOME_KIND, PERMISSION_ACTION, RUN_STATE
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import message_to_pb
@@ -21,6 +21,7 @@ from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.permission import TOOL
 from turnwired.domain.run import Cursor, OnDisconnect
+from turnwired.domain.tool import Tool
 from turnwired.engine.live import STREAM_CUT, ends_with_stream
 from turnwired.engine.service import Engine
 from turnwired.policy.merge import Layer
@@ -29,7 +30,7 @@ from turnwired.rpc.auth import calling
 from turnwired.rpc.errors import Context
 from turnwired.rpc.handlers import Behaviours
 from turnwired.rpc.interceptor import call_headers, deadline_is_over
-from turnwired.rpc.paging import page
+from turnwired.rpc.paging import name_before, named_page, page
 from turnwired.rpc.waiting import WaitingRpcs, without_payloads
 from turnwired.store.port import RunFilter
 
@@ -133,6 +134,8 @@ class TurnService:
         self, request: turn_service_pb2.ListRunsRequest, context: Context
     ) -> turn_service_pb2.ListRunsResponse:
         """Runs, newest first."""
+        labels = dict(request.labels)
+        read.require_labels(labels)
         try:
             states = tuple(RUN_STATE.from_wire(state, "states") for state in dict.fromkeys(request.states))
             kinds = dict.fromkeys(request.outcome_kinds)  # named twice is named once: a statement has bounded parts
@@ -145,7 +148,7 @@ class TurnService:
             agent_id=request.agent_id if request.HasField("agent_id") else None,
             states=states,
             parent_run_id=request.parent_run_id if request.HasField("parent_run_id") else None,
-            labels=dict(request.labels),
+            labels=labels,
             outcomes=outcomes,
         )
         found, token = await page(
@@ -204,23 +207,26 @@ class TurnService:
     ) -> turn_service_pb2.ListToolsResponse:
         """The tools that a run would see, by routed name, with what the rules say of each in the session.
 
-        The page token is the last name of the page before.
+        Those behind the last name of the page before.
         """
+        before = name_before(request.page_token, "ListTools")
         session = await self._session_layer(request)
         selection = read.tool_selection(request.selection, "selection")
         size = read.page_size(request.page_size, 100, 1000)
         permissions = self._engine.permissions(calling(), request.agent_id, session)
         view = await self._engine.list_tools(calling(), request.agent_id, selection)
         tools = sorted(view.tools, key=lambda tool: tool.ref.routed_name)
-        rest = [tool for tool in tools if tool.ref.routed_name > request.page_token]
-        response = turn_service_pb2.ListToolsResponse()
-        for tool in rest[:size]:
-            listed = response.tools.add()
+        rest = [tool for tool in tools if tool.ref.routed_name > before]
+
+        def write(tool: Tool, listed: tool_pb2.Tool) -> None:
             tool_to_pb(tool, listed)
             ruling = permissions.decide(TOOL, tool.ref.routed_name, tool.annotations)
             listed.permission = PERMISSION_ACTION.to_wire[ruling.action]
-        if len(rest) > size:
-            response.next_page_token = rest[size - 1].ref.routed_name
+
+        found, token = await named_page(
+            rest, size, lambda tool: tool.ref.routed_name, write, tool_pb2.Tool, "ListTools"
+        )
+        response = turn_service_pb2.ListToolsResponse(tools=found, next_page_token=token)
         if not request.page_token:
             for collision in view.collisions:
                 tool_collision_to_pb(collision, response.collisions.add())

@@ -278,6 +278,8 @@ class OtelRunTelemetry:
         return tools.get(routed_name)
 
     def _tool_finished(self, time_ns: int, event: ToolCallFinished) -> None:
+        if self._waits is not None:
+            self._waits.event(time_ns, event)
         tool = self._tools.pop(event.result.call_id, None)
         if tool is None:  # it never executed: denied, not found, badly called
             return

@@ -5,26 +5,29 @@ Names and counts only: what the calls are to do, what people say and what tools 
 
 from __future__ import annotations
 
-from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResumed, RunWaiting
+from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResumed, RunWaiting, ToolCallFinished
+from turnwired.domain.waiting import Awaited
 from turnwired.telemetry import names
 from turnwired.telemetry.spans import Span, clip
 
-Waits = ApprovalRequested | ApprovalResolved | RunWaiting | RunResumed
+Waits = ApprovalRequested | ApprovalResolved | RunWaiting | RunResumed | ToolCallFinished
 """The events that are told here."""
 
 
 class WaitSpans:
     """Tells the span of one run."""
 
-    __slots__ = ("_since_ns", "_span", "_waited_ns")
+    __slots__ = ("_awaited", "_since_ns", "_span", "_waited_ns")
 
     def __init__(self, span: Span) -> None:
         self._span = span
         self._since_ns = 0
         self._waited_ns = 0
+        self._awaited = Awaited()
 
     def event(self, time_ns: int, event: Waits) -> None:
         """Something about waiting happened."""
+        self._awaited.take(event)
         match event:
             case ApprovalRequested(approval):
                 attributes = {
@@ -37,13 +40,19 @@ class WaitSpans:
             case ApprovalResolved(approval_id, decision):
                 told = {names.APPROVAL_ID: clip(approval_id), names.APPROVAL_DECISION: decision.value}
                 self._span.event(names.EVENT_APPROVAL_RESOLVED, time_ns, told)
-            case RunWaiting(approvals, calls):
+            case RunWaiting():
                 self._since_ns = self._since_ns or time_ns
-                counts = {names.WAITING_APPROVALS: len(approvals), names.WAITING_CALLS: len(calls)}
+                now = self._awaited.now or event
+                counts = {
+                    names.WAITING_APPROVALS: len(now.approvals),
+                    names.WAITING_CALLS: len(now.client_tool_calls),
+                }
                 self._span.event(names.EVENT_RUN_WAITING, time_ns, counts)
             case RunResumed():
                 self._over(time_ns)
                 self._span.event(names.EVENT_RUN_RESUMED, time_ns, {})
+            case ToolCallFinished():
+                pass
 
     def end(self, time_ns: int) -> None:
         """The run ends, or is left waiting."""

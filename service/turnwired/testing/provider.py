@@ -146,8 +146,9 @@ class _Silence:
     async def until(self, gate: Gate) -> None:
         """Wait; raises PROVIDER_TIMEOUT when that takes longer than may be."""
         ends = [end for end in (self._end, self._due) if end is not None]
+        limit = asyncio.timeout_at(min(ends, default=None))
         try:
-            async with asyncio.timeout_at(min(ends, default=None)) as limit:
+            async with limit:
                 await gate()
         except TimeoutError:
             if not limit.expired():

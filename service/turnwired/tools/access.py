@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from re import Pattern
 from typing import Final
 
 from turnwired.domain.run import OPERATOR_ROLE
 from turnwired.domain.tool import ToolRef, ToolSource
-from turnwired.tools.naming import pattern_of
+from turnwired.tools.naming import Patterns, pattern_of
 
 _MOST_KEPT: Final = 1000
 Allows = Callable[[frozenset[str], ToolRef], bool]
@@ -40,8 +39,8 @@ class Access:
     """
 
     rules: tuple[AccessRule, ...] = ()
-    _patterns: dict[frozenset[str], tuple[Pattern[str], Pattern[str]]] = field(
-        init=False, repr=False, compare=False, default_factory=dict[frozenset[str], tuple[Pattern[str], Pattern[str]]]
+    _patterns: dict[frozenset[str], tuple[Patterns, Patterns]] = field(
+        init=False, repr=False, compare=False, default_factory=dict[frozenset[str], tuple[Patterns, Patterns]]
     )
 
     def scope(self, roles: Iterable[str]) -> frozenset[str]:
@@ -59,9 +58,9 @@ class Access:
             return True
         allow, deny = self._patterns_of(roles)
         name = ref.routed_name
-        return deny.fullmatch(name) is None and allow.fullmatch(name) is not None
+        return not deny.match(name) and allow.match(name)
 
-    def _patterns_of(self, roles: frozenset[str]) -> tuple[Pattern[str], Pattern[str]]:
+    def _patterns_of(self, roles: frozenset[str]) -> tuple[Patterns, Patterns]:
         """What somebody with these roles is allowed and denied. Kept: a listing asks for every tool."""
         scope = self.scope(roles)
         kept = self._patterns.get(scope)

@@ -6,12 +6,9 @@ They know a source by its port only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-
-import jsonschema_rs
 
 from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import ToolError
@@ -22,7 +19,7 @@ from turnwired.domain.tool import Tool
 from turnwired.tools.naming import pattern_of, routed_name
 from turnwired.tools.port import AsksPermission, ToolInvocation, ToolOutput, Toolset
 from turnwired.tools.result import capped_output
-from turnwired.tools.schema import Unusable, compile_schema, loads, validator_of, violations_of
+from turnwired.tools.schema import Unusable, Validator, compile_schema, loads, validator_of, violations_of
 
 Listed = Callable[[Tool], Tool | None]
 """What a tool of the inner source is in the outer one; None: not there."""
@@ -48,7 +45,7 @@ def filtered(toolset: Toolset, include: Sequence[str] = (), exclude: Sequence[st
 
     def listed(tool: Tool) -> Tool | None:
         name = tool.ref.native_name
-        return None if (include and not _is(wanted, name)) or _is(unwanted, name) else tool
+        return None if (include and not wanted.match(name)) or unwanted.match(name) else tool
 
     return Decorated(toolset, listed)
 
@@ -176,10 +173,6 @@ class Decorated:
         await self.inner.aclose()
 
 
-def _is(pattern: re.Pattern[str], name: str) -> bool:
-    return pattern.fullmatch(name) is not None
-
-
 def _result_problem(tool: Tool, output: ToolOutput) -> str | None:
     if tool.output_schema_json is None:
         return None
@@ -196,7 +189,7 @@ def _result_problem(tool: Tool, output: ToolOutput) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _output_validator(schema_json: str) -> jsonschema_rs.Validator | None:
+def _output_validator(schema_json: str) -> Validator | None:
     """None for a schema that nothing can be held to: that is no reason to lose what a tool has done."""
     try:
         schema = loads(schema_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 
 MAX_NAME_LENGTH = 64
 """Longest function name that the chat completions wire takes; the other wires take at least as many characters."""
@@ -26,6 +27,36 @@ def routed_name(namespace: str | None, native_name: str) -> str:
     return f"{safe[: MAX_NAME_LENGTH - _HASH_LENGTH - 1]}_{digest[:_HASH_LENGTH]}"
 
 
-def pattern_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """One expression that matches a whole name if one of the patterns does. ``*`` is any run of characters."""
-    return re.compile("|".join(re.escape(pattern).replace(r"\*", ".*") for pattern in patterns) or r"(?!)", re.DOTALL)
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """Names and patterns of names, as they were written: ``*`` is any run of characters.
+
+    Linear in the lengths of pattern and name, unlike a regular expression: patterns come from callers.
+    """
+
+    names: frozenset[str]
+    pieces: tuple[tuple[str, ...], ...]
+    """Of each pattern with a star, the texts around the stars."""
+
+    def match(self, name: str) -> bool:
+        """Whether one of them covers the whole name."""
+        return name in self.names or any(_covers(pieces, name) for pieces in self.pieces)
+
+
+def pattern_of(patterns: tuple[str, ...]) -> Patterns:
+    """One thing that matches a whole name if one of the patterns does; nothing if there are none."""
+    names = frozenset(pattern for pattern in patterns if "*" not in pattern)
+    return Patterns(names, tuple(tuple(pattern.split("*")) for pattern in patterns if "*" in pattern))
+
+
+def _covers(pieces: tuple[str, ...], name: str) -> bool:
+    first, last = pieces[0], pieces[-1]
+    if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
+        return False
+    place, end = len(first), len(name) - len(last)
+    for piece in pieces[1:-1]:  # the first place is as good as any, so that nothing is ever tried again
+        place = name.find(piece, place, end)
+        if place < 0:
+            return False
+        place += len(piece)
+    return True

@@ -16,7 +16,8 @@ import jsonschema_rs
 import orjson
 
 from turnwired.domain.model import CheckedOutput, OutputProblem
-from turnwired.tools.schema import MAX_SCHEMA_BYTES, MAX_VIOLATIONS, Unusable, loads, validator_of
+from turnwired.tools.schema import MAX_SCHEMA_BYTES, MAX_VIOLATIONS, Unusable, Validator, loads, validator_of
+from turnwired.tools.schema_work import TooMuchWork
 
 _MAX_NULLS: Final = 1000
 _MAX_WORDS: Final = 300
@@ -48,14 +49,22 @@ def compile_output(schema_json: str) -> Callable[[str], CheckedOutput] | str:
     return check
 
 
-def _checked(text: str, validator: jsonschema_rs.Validator) -> CheckedOutput:
+def _checked(text: str, validator: Validator) -> CheckedOutput:
     try:
         value = loads(text)
     except (ValueError, RecursionError):
         return CheckedOutput(None, (OutputProblem("it is not one JSON value", ""),))
+    try:
+        return _held_against(text, value, validator)
+    except TooMuchWork:
+        words = "it does not keep to the schema, or is too large to be checked"
+        return CheckedOutput(None, (OutputProblem(words, ""),))
+
+
+def _held_against(text: str, value: object, validator: Validator) -> CheckedOutput:
     if validator.is_valid(value):
         return CheckedOutput(text)
-    errors = list(islice(validator.iter_errors(value), _MAX_NULLS))
+    errors = list(islice(validator.errors(value), _MAX_NULLS))
     left_out = [error for error in errors if _leave_out(value, error.instance_path)]
     if left_out and validator.is_valid(value):
         return CheckedOutput(json.dumps(value, ensure_ascii=False, separators=(",", ":")))

@@ -21,6 +21,7 @@ from typing import Final, TypeVar, cast, overload
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from turnwired.apart import Nursery
 from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import ConfigError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -29,7 +30,6 @@ from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, Res
 from turnwired.domain.permission import is_permission
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.plugins import named, offered, why_not
-from turnwired.tools.apart import Nursery
 from turnwired.tools.context import ToolContext
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.resource import expanded, is_resource

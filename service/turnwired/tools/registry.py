@@ -31,7 +31,7 @@ _MAX_CACHED_VIEWS: Final = 64
 _GRACE: Final = 0.05
 """Seconds that a source may take to say what it knows, when it has held up views for as long as it may."""
 
-_Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str]]
+_Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class Source:
     ``namespace``: put in front of each name, ``None`` for plain names. ``include`` and ``exclude`` are patterns of
     native names. ``required``: without it no run may start. ``priority``: of two sources that claim one name under
     ``CollisionPolicy.PRIORITY`` the higher one has it. ``kind``: by what reason it is missed.
+    ``tenant``: the one whose callers alone have it, None for all.
     """
 
     toolset: Toolset
@@ -50,6 +51,11 @@ class Source:
     required: bool = False
     priority: int = 0
     kind: ToolSource = ToolSource.LOCAL
+    tenant: str | None = None
+
+    def is_hidden_from(self, caller: Caller) -> bool:
+        """Whether it is another tenant's."""
+        return self.tenant is not None and self.tenant != caller.tenant
 
     def decorated(self) -> Toolset:
         """The toolset as the deployment uses it."""
@@ -97,6 +103,11 @@ class Registry:
             for member in self._members:
                 group.start_soon(member.toolset.start)
 
+    @property
+    def set_ids(self) -> frozenset[str]:
+        """Ids of all sources that there are now."""
+        return frozenset(member.toolset.set_id for member in self._members)
+
     async def add(self, source: Source) -> None:
         """Start one more source. Its tools come last; runs under way get them with their next iteration."""
         member = _Member(source, source.decorated())
@@ -127,11 +138,11 @@ class Registry:
     async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
         """The tools of a run, fixed from here on. Raises ToolError as its port says."""
         roles = self.access.scope(caller.roles)
-        view = await self._view(selection, roles)
+        view = await self._view(selection, caller, roles)
         beside = (*more, *client_toolsets(selection.client_tools))
         return await joined(view, beside, selection, roles, self.allows) if beside else view
 
-    async def _view(self, selection: ToolSelection, roles: frozenset[str]) -> View:
+    async def _view(self, selection: ToolSelection, caller: Caller, roles: frozenset[str]) -> View:
         members = self._members
         listings = await self._listings(members)
         for member, listing in zip(members, listings, strict=True):
@@ -140,12 +151,13 @@ class Registry:
         if not self._catalog.is_of(listings):
             self._catalog = compose(listings, self.collisions, self._catalog)
             self._views.clear()
-        key = (selection.include, selection.exclude, selection.narrow, roles)
+        hidden = frozenset(member.toolset.set_id for member in members if member.source.is_hidden_from(caller))
+        key = (selection.include, selection.exclude, selection.narrow, roles, hidden)
         view = self._views.get(key)
         if view is None:
             if len(self._views) >= _MAX_CACHED_VIEWS:
                 self._views.pop(next(iter(self._views)))
-            view = self._views[key] = _select(self._catalog, selection, roles, self.allows)
+            view = self._views[key] = _select(self._catalog, selection, hidden, roles, self.allows)
         return view
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
@@ -235,7 +247,7 @@ async def joined(
                 failures.append(entry)
                 continue
             routed = entry.tool.ref.routed_name
-            named = (not selection.narrow or narrow.fullmatch(routed)) and not exclude.fullmatch(routed)
+            named = (not selection.narrow or narrow.match(routed)) and not exclude.match(routed)
             if not named and tool.ref.source is not ToolSource.CLIENT:  # the caller's own are beside the selection
                 continue
             if not allows(roles, entry.tool.ref):
@@ -252,23 +264,30 @@ def _taken(toolset: Toolset, routed: str) -> Failure:
     return Failure(FailurePhase.ROUTING, Reason.TOOL_NAME_COLLISION, words, origin=toolset.set_id)
 
 
-def _select(catalog: Catalog, selection: ToolSelection, roles: frozenset[str], allows: Allows) -> View:
+def _select(
+    catalog: Catalog, selection: ToolSelection, hidden: frozenset[str], roles: frozenset[str], allows: Allows
+) -> View:
     include, exclude = pattern_of(selection.include), pattern_of(selection.exclude)
     narrow = pattern_of(selection.narrow)
 
     def lets_in(name: str) -> bool:
         return (
-            (not selection.include or include.fullmatch(name) is not None)
-            and (not selection.narrow or narrow.fullmatch(name) is not None)
-            and exclude.fullmatch(name) is None
+            (not selection.include or include.match(name))
+            and (not selection.narrow or narrow.match(name))
+            and not exclude.match(name)
         )
 
     # What the caller may not have is told in no way: not by name, not as one side of a collision, not by a pattern.
-    visible = {name: entry for name, entry in catalog.entries.items() if allows(roles, entry.tool.ref)}
+    visible = {
+        name: entry
+        for name, entry in catalog.entries.items()
+        if entry.toolset.set_id not in hidden and allows(roles, entry.tool.ref)
+    }
+    failures = tuple(failure for failure in catalog.failures if failure.origin.partition("/")[0] not in hidden)
     collisions = tuple(
         collision
         for collision in catalog.collisions
-        if all(allows(roles, ref) for ref in (collision.winner, *collision.losers) if ref is not None)
+        if not any(ref.server_id in hidden or not allows(roles, ref) for ref in collision.claimants)
     )
     entries = {name: entry for name, entry in visible.items() if lets_in(name)}
     unmatched = tuple(
@@ -278,14 +297,14 @@ def _select(catalog: Catalog, selection: ToolSelection, roles: frozenset[str], a
             message=f"the selection includes {pattern!r}, which no available tool matches",
         )
         for pattern in (*selection.include, *selection.narrow)
-        if not any(pattern_of((pattern,)).fullmatch(name) for name in visible)
+        if not any(pattern_of((pattern,)).match(name) for name in visible)
     )
     own = tuple(
         collision
         for collision in collisions
         if lets_in(collision.routed_name) or any(lets_in(ref.routed_name) for ref in collision.losers)
     )
-    return View(entries, (*catalog.failures, *unmatched), collisions, own, roles, allows)
+    return View(entries, (*failures, *unmatched), collisions, own, roles, allows)
 
 
 def _unavailable(source: Source, why: str) -> Failure:

@@ -16,6 +16,9 @@ from typing import Final, cast
 
 import jsonschema_rs
 
+from turnwired.tools.schema import Validator
+from turnwired.tools.schema_work import TooMuchWork
+
 MAX_REPAIRS: Final = 32
 """Repairs of one call; arguments that need more were not meant for this tool."""
 
@@ -58,8 +61,8 @@ def unwrapped(arguments_json: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def repair(arguments: Mapping[str, object], validator: jsonschema_rs.Validator) -> Repaired | None:
-    """Arguments with their simple type errors repaired, or None when they are not valid even so.
+def repair(arguments: Mapping[str, object], validator: Validator) -> Repaired | None:
+    """Arguments with their simple type errors repaired, or None when they are not valid even so, or too large.
 
     Repairs: a number, boolean, null, list or object written as text; a number where text is wanted; one value where a
     list is wanted; null for a property that is not required, which is left out.
@@ -70,7 +73,10 @@ def repair(arguments: Mapping[str, object], validator: jsonschema_rs.Validator) 
         return None
     repairs: list[str] = []
     while len(repairs) <= MAX_REPAIRS:
-        errors = list(_first(validator.iter_errors(root), MAX_REPAIRS))
+        try:
+            errors = list(_first(validator.errors(root), MAX_REPAIRS))
+        except TooMuchWork:
+            return None
         if not errors:
             return Repaired(root, tuple(repairs)) if repairs else None
         # One at a time: a repair may settle other errors, or move what they point at.

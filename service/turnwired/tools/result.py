@@ -34,7 +34,10 @@ _SECRETS: Final = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/_.~=-]{8,}"), r"\1 [redacted]"),
     (re.compile(r"(://[^/\s:@]*):[^/\s@]+@"), r"\1:[redacted]@"),
     (
-        re.compile(r"(?i)\b([\w-]*(?:api[_-]?key|token|secret|passwd|password))(['\"]?\s*[=:]\s*)(['\"]?)[^\s'\",;&]+"),
+        # From the first character of a run of them only: tried from each, a long run would take its length squared.
+        re.compile(
+            r"(?i)(?<![\w-])([\w-]*(?:api[_-]?key|token|secret|passwd|password))(['\"]?\s*[=:]\s*)(['\"]?)[^\s'\",;&]+"
+        ),
         r"\1\2\3[redacted]",
     ),
     (re.compile(r"\b(?:sk|pk|ghp|gho|xox[abp]|AKIA)[-_A-Za-z0-9]{16,}"), "[redacted]"),

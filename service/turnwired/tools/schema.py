@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Final, cast
 
 import jsonschema_rs
 import orjson
 
+from turnwired.tools.schema_work import TooMuchWork, Work
+
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_VIOLATIONS: Final = 5
+MOST_WORK: Final = 5_000_000
+"""Schemas that one value may be held against, each place counted anew: about 0.2 s on one core."""
+MOST_ERROR_WORK: Final = 10_000
+"""The same where all that is wrong is asked for, which is built in one go: as much again."""
+PLAIN_SIZE: Final = 200
+"""Schemas up to this size, references followed, are work in proportion to the value."""
+_MOST_SHAPES: Final = 1000
 _BACKTRACK_LIMIT: Final = 100_000  # about 5 ms on one core before a hostile pattern gives up
 _COMPOSITIONS: Final = ("anyOf", "oneOf", "allOf")
 _LONG_NUMBER: Final = re.compile(r"[0-9]{19}")
@@ -34,19 +44,26 @@ class CompiledSchema:
     """
 
     offered_json: str
-    validator: jsonschema_rs.Validator
+    validator: Validator
 
     def violations(self, arguments: Mapping[str, object]) -> list[str]:
         """What is wrong, at most five sentences, without the values that were sent. Empty: nothing is."""
         return violations_of(self.validator, arguments)
 
 
-def violations_of(validator: jsonschema_rs.Validator, value: object) -> list[str]:
+def violations_of(validator: Validator, value: object) -> list[str]:
     """What is wrong with a value, at most five sentences that do not quote it. Empty: nothing is."""
-    if validator.is_valid(value):
-        return []
+    try:
+        if validator.is_valid(value):
+            return []
+    except TooMuchWork:
+        return ["it is too large, or nested too deeply, to be checked"]
+    try:
+        errors = validator.errors(value)
+    except TooMuchWork:
+        return ["it is too large, or nested too deeply, to tell where"]
     sentences: list[str] = []
-    for error in validator.iter_errors(value):
+    for error in errors:
         if len(sentences) == MAX_VIOLATIONS:
             sentences.append("and more")
             break
@@ -84,15 +101,41 @@ class Unusable(Exception):
     """A schema that nothing can be checked with; the text says why, as what follows the name of the schema."""
 
 
-def validator_of(schema: Schema) -> jsonschema_rs.Validator:
+@dataclass(slots=True)
+class Validator:
+    """Checks values by one schema, in bounded time whatever the schema is. Values are as JSON gives them."""
+
+    schema: Schema
+    validator: jsonschema_rs.Validator
+    _work: Work | None = None
+
+    def is_valid(self, value: object) -> bool:
+        """Whether the value keeps to the schema. Raises TooMuchWork when that cannot be told in time."""
+        if self._bound().size > PLAIN_SIZE:
+            self._bound().require(value, MOST_WORK)
+        return self.validator.is_valid(value)
+
+    def errors(self, value: object) -> Iterator[jsonschema_rs.ValidationError]:
+        """What is wrong with it. Raises TooMuchWork when that cannot be told in time."""
+        self._bound().require(value, MOST_ERROR_WORK)
+        return self.validator.iter_errors(value)
+
+    def _bound(self) -> Work:
+        if self._work is None:  # most tools of a deployment are never called
+            self._work = Work(self.schema)
+        return self._work
+
+
+def validator_of(schema: Schema) -> Validator:
     """What checks values by this schema. Raises Unusable."""
     try:
-        return jsonschema_rs.validator_for(
+        made = jsonschema_rs.validator_for(
             schema,
             offline=True,
             mask="the value",
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
         )
+        return Validator(schema, made)
     except jsonschema_rs.ValidationError as error:
         place = "".join(f"/{step}" for step in error.instance_path)[:200]
         raise Unusable(f"is not valid{place and f' at {place}'}: {error.message[:300]}") from error
@@ -135,7 +178,7 @@ def _offered(schema: Schema) -> str | None:
         return None
     merged: Schema = {key: value for key, value in schema.items() if key not in (*_COMPOSITIONS, "$ref")}
     merged["type"] = "object"
-    merged["properties"], required = _shape(schema, schema, depth=0)
+    merged["properties"], required = _shape(schema, schema, 0, count())
     if required:
         merged["required"] = required
     else:
@@ -146,10 +189,12 @@ def _offered(schema: Schema) -> str | None:
     return orjson.dumps(merged).decode()
 
 
-def _shape(schema: Schema, root: Schema, depth: int) -> tuple[Schema, list[str]]:
-    """All properties that some branch knows, and the names that every branch requires."""
+def _shape(schema: Schema, root: Schema, depth: int, seen: Iterator[int]) -> tuple[Schema, list[str]]:
+    """All properties that some branch knows, and the names that every branch requires. ``seen`` counts the branches."""
     if depth > 8:
         raise ValueError("references or compositions at its top are nested too deeply")
+    if next(seen) >= _MOST_SHAPES:
+        raise ValueError(f"references and compositions at its top lead to more than {_MOST_SHAPES} branches")
     properties = dict(_object(schema.get("properties")))
     required = _strings(schema.get("required"))
     reference = schema.get("$ref")
@@ -157,7 +202,7 @@ def _shape(schema: Schema, root: Schema, depth: int) -> tuple[Schema, list[str]]
     if isinstance(reference, str):
         parts.append(("allOf", [_target(reference, root)]))
     for key, branches in parts:
-        shapes = [_shape(branch, root, depth + 1) for branch in map(_object, branches) if _may_be_object(branch)]
+        shapes = [_shape(branch, root, depth + 1, seen) for branch in map(_object, branches) if _may_be_object(branch)]
         if branches and not shapes:
             raise ValueError(f"no branch of its {key} is an object")
         for shape, _ in shapes:

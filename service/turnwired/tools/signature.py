@@ -18,9 +18,16 @@ from typing_extensions import TypedDict
 
 from turnwired.domain.approval import PermissionRequest
 from turnwired.domain.errors import ConfigError
+from turnwired.domain.message import Blob, Data, OpaqueBlock, ResourceLink, Text
 from turnwired.domain.tool import ToolAnnotations
+from turnwired.tools.port import ToolOutput
 
 _OPTIONS_ATTRIBUTE: Final = "__turnwire_tool__"
+_NO_SCHEMA: Final[tuple[object, ...]] = (
+    *(inspect.Parameter.empty, None, Any, str),
+    *(ToolOutput, Text, Blob, ResourceLink, Data, OpaqueBlock),
+)
+"""Return types that say nothing about the shape of a result: text, and what is a result already."""
 _MAPS_OF_NAMES: Final = frozenset(("properties", "$defs", "patternProperties", "dependentSchemas"))
 
 
@@ -153,7 +160,7 @@ def _input_schema(tool: str, arguments: TypeAdapter[dict[str, object]], defaults
 
 def _output_schema(annotation: object) -> str | None:
     """The schema of what the function returns, where that is a JSON object of a known shape."""
-    if annotation in (inspect.Parameter.empty, None, Any, str):
+    if annotation in _NO_SCHEMA:
         return None
     try:
         schema = TypeAdapter(cast("Any", annotation)).json_schema(mode="serialization")

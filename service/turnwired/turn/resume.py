@@ -31,6 +31,7 @@ from turnwired.domain.model import IterationKind
 from turnwired.domain.outcome import Notice
 from turnwired.domain.policy import ToolExecutionMode
 from turnwired.domain.usage import Usage
+from turnwired.domain.waiting import Awaited
 from turnwired.turn.admission import Admission, Verdict
 from turnwired.turn.aftermath import repairs_told
 from turnwired.turn.attachments import Attachments
@@ -77,7 +78,8 @@ class _Fold:
         self._attachments = Attachments(setup.attachments, setup.run_id, self._ids)
         self._waits = Waiting(setup.run_id, setup.permissions, self._ids)
         self._admission = Admission(setup.bounds, setup.polling_tools, self._waits.loop_action)
-        self._told: RunWaiting | None = None
+        self._awaited = Awaited()
+        self._told = False
         self._iteration = 0
         self._kind = IterationKind.STEP
         self._calls: dict[str, Call] = {}  # of this iteration, as is all about calls below
@@ -93,6 +95,7 @@ class _Fold:
         """Take the next event."""
         self._replay.add(logged)
         event = logged.event
+        self._awaited.take(event)
         match event:
             case IterationStarted(kind):
                 self._close_batch()
@@ -112,9 +115,9 @@ class _Fold:
             case AttachmentUpdated(attachment):
                 self._attachments.known[attachment.attachment_id] = attachment
             case RunWaiting():
-                self._told = event
+                self._told = True
             case RunResumed():
-                self._told = None
+                self._told = False
             case _:
                 self._add_call_event(event)
 
@@ -130,11 +133,14 @@ class _Fold:
             case ToolCallExecuting(call_id):
                 self._executing[call_id] = True
             case ToolCallFinished(result):
+                self._told = False  # what it waits for now was not told any more
                 self._results[result.call_id] = result
             case ApprovalRequested(approval):
+                self._told = False
                 self._approval_count += 1
                 self._pending[approval.approval_id] = approval
             case ApprovalResolved():
+                self._told = False
                 approval = self._pending.pop(event.approval_id)
                 self._waits.permissions = self._waits.permissions.with_rules(event.added_rules)
                 if event.decision is not ApprovalDecision.REJECT:
@@ -170,7 +176,7 @@ class _Fold:
 
     def standing(self) -> Standing | None:
         """Where the run stands; None when it does not wait, or anything is under way beside."""
-        told = self._told
+        told = self._awaited.now if self._told else None
         if told is not None and any(approval.kind is ApprovalKind.INPUT for approval in told.approvals):
             return None  # the call that asked ran, in a process that is no more
         if told is None or {each.approval_id for each in told.approvals} != set(self._pending):

@@ -7,6 +7,7 @@ starts a call, and knows nothing of models, clocks or stores.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from turnwired.domain.approval import (
@@ -43,6 +44,11 @@ from turnwired.turn.ids import Ids
 from turnwired.turn.out import Out
 from turnwired.turn.pieces import Call, CallState
 
+FEW = 16
+"""So many questions and calls are told in full each time; of more, after the first time, only what is new.
+
+Else the log would grow with the square of the questions that are answered one by one.
+"""
 REJECTED_TOO = "Not executed: the user rejected another call of this answer, and with it this one."
 
 
@@ -56,6 +62,7 @@ class Waiting:
         self._pending: dict[str, Approval] = {}
         self._asking: dict[str, str] = {}
         self._waits = False
+        self._told: frozenset[str] = frozenset()
 
     @property
     def approvals(self) -> Mapping[str, Approval]:
@@ -63,7 +70,7 @@ class Waiting:
         return MappingProxyType(self._pending)
 
     def now(self, batch: ToolBatch | None) -> RunWaiting | None:
-        """What the run waits for, as far as it was told; None: it goes on. The times are the driver's to put in."""
+        """All that the run waits for, as far as it was told; None: it goes on. The times are the driver's to put in."""
         if not self._waits or batch is None:
             return None
         return RunWaiting(tuple(self._pending.values()), tuple(calls_with_caller(batch).values()))
@@ -223,12 +230,17 @@ class Waiting:
     def _allow_others(self, out: Out, batch: ToolBatch) -> None:
         """Settle the questions that need none any more, now that there are new rules.
 
-        But not those about circles: each stands for what its tool would be asked about, too; and not those of tools.
+        But not those about circles: each stands for what its tool would be asked about, too; and not those of tools,
+        and not those that nothing is allowed for longer by: each waits for an answer of its own.
         """
         for approval in tuple(self._pending.values()):
             ruled = approval.kind in {ApprovalKind.RULE, ApprovalKind.DESTRUCTIVE}
             name = approval.call.tool.routed_name
-            if ruled and self.permissions.rules_allow(name, approval.permission, approval.patterns):
+            if (
+                ruled
+                and approval.always_patterns
+                and self.permissions.rules_allow(name, approval.permission, approval.patterns)
+            ):
                 answer = ApprovalResolved(approval.approval_id, ApprovalDecision.ONCE, BY_CASCADE)
                 self._resolve(out, batch, approval, answer)
 
@@ -266,7 +278,16 @@ class Waiting:
         self._waits = not batch.goes_on
         waiting = self.now(batch)
         if waiting is not None:
-            out.emit(waiting)
+            out.emit(self._news(waiting))
+
+    def _news(self, waiting: RunWaiting) -> RunWaiting:
+        """What is to be told of this: all, or what was not told before."""
+        before, self._told = self._told, _keys(waiting)
+        if len(self._told) <= FEW or not before & self._told:
+            return waiting
+        approvals = tuple(item for item in waiting.approvals if item.approval_id not in before)
+        calls = tuple(call for call in waiting.client_tool_calls if call.call_id not in before)
+        return replace(waiting, approvals=approvals, client_tool_calls=calls, only_new=True)
 
     def withdraw(self) -> None:
         """The run has ended: nothing is asked any more."""
@@ -277,7 +298,13 @@ class Waiting:
     def restore(self, waiting: RunWaiting) -> None:
         """Stand where a run stood that was told to wait for this."""
         self._pending = {approval.approval_id: approval for approval in waiting.approvals}
+        self._told = _keys(waiting)
         self._waits = True
+
+
+def _keys(waiting: RunWaiting) -> frozenset[str]:
+    calls = (call.call_id for call in waiting.client_tool_calls)
+    return frozenset((*(approval.approval_id for approval in waiting.approvals), *calls))
 
 
 def asking_for(routed_name: str) -> PermissionRequest:

@@ -333,13 +333,21 @@ Global___RunStarted: _TypeAlias = RunStarted  # noqa: Y015
 
 @_typing.final
 class RunWaiting(_message.Message):
-    """The run waits for the caller. Repeated in full whenever the set changes."""
+    """The run waits for the caller. Repeated whenever the set changes: in full, or
+    with only_new while the set is large. Run.waiting is always in full.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     APPROVALS_FIELD_NUMBER: _builtins.int
     CLIENT_TOOL_CALLS_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    ONLY_NEW_FIELD_NUMBER: _builtins.int
+    only_new: _builtins.bool
+    """The lists hold only what is new. The run waits as well for what earlier
+    RunWaiting named and has had neither ApprovalResolved nor ToolCallFinished
+    since.
+    """
     @_builtins.property
     def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_approval_pb2.Approval]:
         """Approvals to resolve with ResolveApproval."""
@@ -350,7 +358,9 @@ class RunWaiting(_message.Message):
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """When the run gives up waiting. Unset when it never does."""
+        """When the run gives up waiting for the first of the whole set. Unset when
+        it never does.
+        """
 
     def __init__(
         self,
@@ -358,10 +368,11 @@ class RunWaiting(_message.Message):
         approvals: _abc.Iterable[_approval_pb2.Approval] | None = ...,
         client_tool_calls: _abc.Iterable[_message_pb2.ToolCall] | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        only_new: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals", b"approvals", "client_tool_calls", b"client_tool_calls", "expire_time", b"expire_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals", b"approvals", "client_tool_calls", b"client_tool_calls", "expire_time", b"expire_time", "only_new", b"only_new"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

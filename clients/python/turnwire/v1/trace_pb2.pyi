@@ -450,11 +450,11 @@ class WaitTrace(_message.Message):
     CALL_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def approval_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Approvals waited for."""
+        """Approvals that RunWaiting named."""
 
     @_builtins.property
     def call_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Calls waited for."""
+        """Calls that RunWaiting named."""
 
     def __init__(
         self,

@@ -13,8 +13,8 @@ import grpc.aio
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
+from turnwired.apart import Nursery
 from turnwired.domain.errors import ConfigError
-from turnwired.tools.apart import Nursery
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.descriptors import MAX_FILE_BYTES, declared_in, is_readable, link
 from turnwired.tools.grpc.listing import Listing, listing_of, wants

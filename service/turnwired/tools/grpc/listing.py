@@ -54,7 +54,7 @@ class Listing:
 
 def wants(patterns: tuple[str, ...], service: str) -> bool:
     """Whether a service is one of those that the configuration names; all but gRPC's own when it names none."""
-    return pattern_of(patterns).fullmatch(service) is not None if patterns else not service.startswith(_OF_GRPC)
+    return pattern_of(patterns).match(service) if patterns else not service.startswith(_OF_GRPC)
 
 
 def listing_of(
@@ -84,7 +84,7 @@ def listing_of(
     left_out += [
         _left_out(set_id, pattern, "there is no such service")
         for pattern in patterns
-        if not any(pattern_of((pattern,)).fullmatch(name) for name in offered)
+        if not any(pattern_of((pattern,)).match(name) for name in offered)
     ]
     if len(methods) > MAX_METHODS:
         left_out.append(_left_out(set_id, f"{len(methods) - MAX_METHODS} methods", f"{MAX_METHODS} are the most"))

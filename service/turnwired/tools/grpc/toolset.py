@@ -7,11 +7,11 @@ from typing import Final, cast
 
 import anyio
 
+from turnwired.apart import Nursery
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Data, Part, Text
 from turnwired.domain.tool import Tool
-from turnwired.tools.apart import Nursery
 from turnwired.tools.grpc.calls import Answer, Limits, Lost, Received, Stream, TooLong, call_unary, sent
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.connection import Connection

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, cast
 
 import anyio
 import grpc.aio
 
+from turnwired.apart import Nursery
 from turnwired.codec.tool_host import CALL_TOOL, LIST_TOOLS, decode_page, encode_call, encode_list_tools
 from turnwired.domain.errors import CodecError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.tool import Tool
 from turnwired.domain.tool_host import HostedCall, HostedPage, HostedResult, HostedTool, ToolHost, ToolHostState
-from turnwired.tools.apart import Nursery
 from turnwired.tools.grpc.calls import Answer, Lost, Received, TooLong, sent
 from turnwired.tools.grpc.peer import NotAnswered, Peer
 from turnwired.tools.grpc.status import answered
@@ -23,11 +23,14 @@ from turnwired.tools.host.calls import HostCall, NoResult
 from turnwired.tools.host.config import ToolHostConfig
 from turnwired.tools.host.watching import Watching
 from turnwired.tools.port import ToolInvocation, ToolOutput
-from turnwired.tools.result import json_of
+from turnwired.tools.result import clean_text, json_of
 
 KIND: Final = "tool host"
 MAX_PAGES: Final = 1000
 MAX_TOOLS: Final = 10_000
+MAX_NAME: Final = 256
+MAX_VERSION: Final = 256
+"""Characters. A longer version counts as none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,10 @@ class _Listing:
 
 
 class HostToolset:
-    """A ``Toolset`` over the app at one address."""
+    """A ``Toolset`` over the app at one address. ``awaited``: its tools are waited for until it was asked once."""
 
-    def __init__(self, set_id: str, config: ToolHostConfig) -> None:
+    def __init__(self, set_id: str, config: ToolHostConfig, *, awaited: bool = True) -> None:
+        self._awaited = awaited
         self._set_id = set_id
         self._config = config
         self._peer = Peer(set_id, KIND, config, self._ask)
@@ -81,14 +85,18 @@ class HostToolset:
         count = 0 if self._listing is None else len(self._listing.tools)
         return ToolHost(self._set_id, self._config.address, state, count, self._version, failure=failure)
 
+    async def first_try(self) -> None:
+        """Return when the app was asked once, well or not. Bounded by ``discovery_timeout``."""
+        await self._peer.first_try()
+
     async def start(self) -> None:
         """Connect in the background."""
         self._peer.begin()
 
     async def tools(self) -> Sequence[Tool]:
         """The tools that are known. Only the first attempt to learn them is waited for, later ones are not."""
-        if self._listing is None:
-            await self._peer.first_try()
+        if self._listing is None and self._awaited:
+            await self.first_try()
         self._peer.begin()
         return () if self._listing is None else self._listing.tools
 
@@ -186,7 +194,8 @@ class HostToolset:
                 self._listing.left_out,
             ):
                 self._listing = listing  # else the same list stays: prompt caches live from it
-            self._version, self._version_of = pages[0].version, lost
+            version = pages[0].version
+            self._version, self._version_of = version if len(version) <= MAX_VERSION else "", lost
         self._watching.begin()
 
     async def _pages(self, channel: grpc.aio.Channel, known: str) -> list[HostedPage]:
@@ -224,13 +233,18 @@ def _listing_of(set_id: str, pages: Sequence[HostedPage]) -> _Listing:
         name = item.tool.ref.native_name
         if not name:
             left_out.append(_left_out(set_id, name, "it has no name"))
+        elif len(name) > MAX_NAME or not name.isprintable():
+            why = f"its name has more than {MAX_NAME} characters, or some that cannot be printed"
+            left_out.append(_left_out(set_id, name[:MAX_NAME], why))
         elif name in hosted:
             left_out.append(_left_out(set_id, name, "another tool has the same name"))
         elif len(hosted) == MAX_TOOLS:
             left_out.append(_left_out(set_id, name, f"{MAX_TOOLS} tools are the most"))
             break
         else:
-            hosted[name] = item
+            tool = item.tool
+            words = replace(tool, description=clean_text(tool.description), title=clean_text(tool.title))
+            hosted[name] = replace(item, tool=words)
     return _Listing(tuple(item.tool for item in hosted.values()), tuple(left_out), hosted)
 
 

@@ -1,7 +1,7 @@
-"""Runs an asynchronous tool in a task of its own, so that it can do nothing to the task that waits for it.
+"""Runs the code of others, tools and hooks, in a task of its own, so that it can do nothing to the task that waits.
 
-A tool may cancel itself, raise what ends a program, or go on after it was cancelled; whoever waits must not be
-cancelled, ended or held up by that. Knows nothing of tools.
+It may cancel itself, raise what ends a program, or go on after it was cancelled; whoever waits must not be cancelled,
+ended or held up by that. Knows nothing of tools and hooks.
 """
 
 from __future__ import annotations
