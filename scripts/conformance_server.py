@@ -11,13 +11,13 @@ import argparse
 import asyncio
 import json
 import re
+import runpy
 import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
-
-from conformance import installed, suite
 
 from turnwired.app import Additions, assembled, configured
 from turnwired.config.http import HttpConfig
@@ -159,6 +159,13 @@ async def _output(command: Sequence[str], *arguments: str) -> str:
     return f"{out.decode(errors='replace')}\n[exit {process.returncode}]"
 
 
+def suite() -> Sequence[str]:
+    """How the suite is started, installed first where it is not yet."""
+    other = runpy.run_path(str(Path(__file__).with_name("conformance.py")))
+    command: list[str] = other["suite"](other["installed"]())
+    return command
+
+
 def reason_to_leave_out(name: str) -> str | None:
     """Why a scenario is not run; None: it is."""
     return next((why for pattern, why in LEFT_OUT.items() if re.fullmatch(pattern, name)), None)
@@ -201,7 +208,7 @@ async def main(arguments: argparse.Namespace) -> int:
             if arguments.serve:
                 print(server.mcp_url, flush=True)
                 await asyncio.Event().wait()
-            failed = await run(suite(installed()), server.mcp_url, arguments.scenario)
+            failed = await run(suite(), server.mcp_url, arguments.scenario)
         finally:
             await server.stop(1.0)
     print(f"{failed} failed" if failed else "all passed")
