@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Blob, Content, OpaqueBlock, Part, ResourceLink, Text
@@ -16,6 +16,8 @@ from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.tools.port import ToolOutput
 from turnwired.tools.result import clean_text, json_of
 
+MAX_NAME: Final = 256
+"""Characters of a tool's name; the protocol's own advice is 128."""
 _Object = Mapping[str, object]
 
 
@@ -27,6 +29,9 @@ def tool_of(server_id: str, entry: object) -> Tool | Failure:
     name = fields.get("name")
     if not isinstance(name, str) or not name:
         return left_out(server_id, "", "a tool in its list has no name")
+    if len(name) > MAX_NAME or not name.isprintable():
+        why = f"its name has more than {MAX_NAME} characters, or some that cannot be printed"
+        return left_out(server_id, clean_text(name[:MAX_NAME]), why)
     schema = fields.get("inputSchema")
     if not isinstance(schema, dict):
         return left_out(server_id, name, "it has no input schema")
@@ -56,6 +61,17 @@ def left_out(server_id: str, name: str, why: str) -> Failure:
         reason=Reason.TOOL_QUARANTINED,
         message=f"tool {name!r} of {server_id!r} is left out: {why}",
         origin=f"{server_id}/{name}",
+    )
+
+
+def list_cut(server_id: str, why: str) -> Failure:
+    """The report of a list of tools of which not all is taken or told."""
+    return Failure(
+        phase=FailurePhase.ROUTING,
+        reason=Reason.MCP_DISCOVERY_FAILED,
+        message=f"the tool list of {server_id!r} {why}",
+        retryable=True,
+        origin=server_id,
     )
 
 

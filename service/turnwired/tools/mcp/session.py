@@ -40,16 +40,14 @@ from turnwired.telemetry.port import ClientOperation, McpTelemetry
 from turnwired.tools.mcp.asking import CURRENT, elicited
 from turnwired.tools.mcp.content import left_out, tool_of
 from turnwired.tools.mcp.link import Answer, Answered, Asking, Listing, Lost, Refused
+from turnwired.tools.mcp.listing import MAX_TOOLS, Pages, ToolPages
 from turnwired.tools.mcp.wire import Wire
 from turnwired.tools.port import ProgressReporter
 from turnwired.tools.result import redact
 
-MAX_PAGES: Final = 200
-MAX_TOOLS: Final = 10_000
 _FIRST_ID: Final = 1001  # the SDK numbers its own requests, those of the handshake, from 1
 _LISTEN_AGAIN: Final = 5.0
 _LISTEN_AGAIN_AT_MOST: Final = 300.0
-_MAX_FRESH: Final = 24 * 3600.0
 # What the SDK logs quotes what a server sent, tracebacks included; the HTTP client logs whole addresses.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
@@ -195,28 +193,15 @@ class SessionLink:
 
     async def list_tools(self) -> Listing:
         """All pages, at most 200 of them and 10,000 tools. Raises ToolError when there is no first page."""
-        tools: list[Tool] = []
-        left: list[Failure] = []
-        fresh_for: float | None = None
-        pages = _Pages()
-        while pages.more:
-            page = await self._page_of_tools(pages.cursor)
-            entries = page.get("tools")
-            for entry in entries if isinstance(entries, list) else ():
-                tool = self._tool(entry)
-                left.append(tool) if isinstance(tool, Failure) else tools.append(tool)
-            if (lasts := _fresh_for(page)) is not None:
-                fresh_for = lasts if fresh_for is None else min(lasts, fresh_for)
-            pages.next(page.get("nextCursor"), len(tools))
-        if pages.endless:
-            words = f"the tool list of {self._server_id!r} does not end (repeated cursor, or too many pages or tools)"
-            left.append(self._discovery_failure(f"{words}; {len(tools)} tools of it are used"))
-        return Listing(tuple(tools[:MAX_TOOLS]), tuple(left), fresh_for)
+        found = ToolPages(self._server_id, self._tool)
+        while found.pages.more:
+            await found.add(await self._page_of_tools(found.pages.cursor))
+        return found.listing()
 
     async def list_all(self, method: str, key: str) -> Sequence[Mapping[str, object]] | Lost | Refused:
         """All pages of another list, within the same bounds."""
         found: list[Mapping[str, object]] = []
-        pages = _Pages()
+        pages = Pages()
         while pages.more:
             answer = await self.request(method, {} if pages.cursor is None else {"cursor": pages.cursor}, {})
             match answer:
@@ -427,33 +412,7 @@ class SessionLink:
         )
 
 
-class _Pages:
-    """Where a list that comes in pages stands."""
-
-    def __init__(self) -> None:
-        self.cursor: str | None = None
-        self.more = True
-        self.endless = False
-        self._seen: set[str] = set()
-
-    def next(self, cursor: object, found: int) -> None:
-        """Go on to the page of this cursor, if it is one and not too much has been found."""
-        self.more = isinstance(cursor, str)
-        if isinstance(cursor, str):
-            self.endless = cursor in self._seen or found > MAX_TOOLS or len(self._seen) + 1 >= MAX_PAGES
-            self.more = not self.endless
-            self._seen.add(cursor)
-            self.cursor = cursor
-
-
 def _supported(error: MCPError) -> Sequence[str]:
     """The versions that a server names which refuses ours."""
     found = error.data.get("supported") if isinstance(error.data, dict) else None
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else ()
-
-
-def _fresh_for(page: Mapping[str, object]) -> float | None:
-    ttl = page.get("ttlMs")
-    if isinstance(ttl, bool) or not isinstance(ttl, int | float):
-        return None
-    return min(max(0.0, ttl / 1000), _MAX_FRESH)
