@@ -16,7 +16,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult
 from turnwired.domain.policy import PermissionAction, PolicyLayer
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolSelection, ToolSource
+from turnwired.domain.tool import Tool, ToolRef, ToolSelection, ToolSource
 from turnwired.engine.ids import new_run_id
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import MAX_RESULT_BYTES
@@ -64,7 +64,7 @@ class Outside:
         if kept is None or kept[0] is not view:
             if len(self._listed) >= MOST_LISTED:
                 self._listed.clear()
-            found = [tool for tool in view.tools if tool.ref.source not in HIDDEN]
+            found = [tool for tool in view.tools if not _is_hidden(tool.ref, view)]
             kept = self._listed[id(view)] = view, tuple(sorted(found, key=lambda tool: tool.ref.routed_name))
         return kept[1]
 
@@ -87,7 +87,7 @@ class Outside:
     async def _made(self, caller: Caller, call: OutsideCall) -> ToolResult:
         view = await self._view(caller)
         checked = view.check(call.name, call.arguments_json, self._bounds.argument_validation)
-        if checked.tool is None or checked.tool.source in HIDDEN:
+        if checked.tool is None or _is_hidden(checked.tool, view):
             words = f"There is no tool {call.name[:64]!r}, or it is not for this caller."
             raise NotFound(Reason.TOOL_NOT_FOUND, words, {"tool": call.name[:64]})
         refused = checked.failure or self._ruled(call.name, checked)
@@ -129,3 +129,8 @@ class Outside:
             )
             return Failure(FailurePhase.TOOL, Reason.TOOL_DENIED, words, origin=name)
         return None
+
+
+def _is_hidden(ref: ToolRef, view: ToolView) -> bool:
+    """Whether it is not for the outside; neither is what finds the others, which would find those too."""
+    return ref.source in HIDDEN or ref.routed_name == view.finder
