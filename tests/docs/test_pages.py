@@ -34,6 +34,7 @@ PAGES = [
     "from_a_loop",
     "operator_tools",
     "tools",
+    "registry",
     "output",
 ]
 QUESTION = "Where is order 4711?"
