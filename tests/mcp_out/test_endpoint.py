@@ -265,6 +265,15 @@ async def test_a_long_list_comes_in_pages_that_say_how_long_they_are_fresh(era: 
         assert {(page.ttl_ms, page.cache_scope) for page in pages} == {(5000, "private")}
 
 
+@pytest.mark.requirement("MCPOUT-4", "MCPOUT-8")
+async def test_what_runs_have_to_look_for_is_listed_and_what_finds_it_is_not() -> None:
+    many = Source(FakeToolset("many", [described(f"tool_{number}") for number in range(9)]))
+    async with endpoint(sources=[many], find_above=5) as e, e.client() as client:
+        assert [found.name for found in (await client.list_tools()).tools] == [f"tool_{number}" for number in range(9)]
+        with pytest.raises(MCPError):
+            await client.call_tool("find_tools", {"query": "tool"})
+
+
 @pytest.mark.requirement("MCPOUT-9")
 @pytest.mark.parametrize("era", ERAS)
 async def test_progress_reaches_a_client_that_asks_for_it(era: str) -> None:
