@@ -16,6 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn
+from turnwired.context.pairing import in_call_order
 from turnwired.domain.errors import (
     Conflict,
     Fenced,
@@ -131,6 +132,8 @@ class Engine:
         ``run_id``: of a run that an agent makes of a tool call; others get a new one.
         """
         tasks = self._require_room()
+        if (ordered := in_call_order(spec.input)) is not spec.input:
+            spec = replace(spec, input=tuple(ordered))
         depth = await self._depth_of(spec)
         resolved = self._preparer.resolve(spec)
         parent = self._parent(spec)
