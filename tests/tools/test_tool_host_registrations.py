@@ -87,7 +87,7 @@ async def test_an_app_that_does_not_answer_holds_up_nobody() -> None:
         registration = asyncio.create_task(registrations.register(ADA, "shop", address, 60))
 
         async def begun() -> bool:
-            return registry.set_ids == {"shop"}
+            return registry.set_ids == frozenset(("shop",))
 
         await until(begun)
         async with asyncio.timeout(5):  # the app is given up after eight
@@ -178,7 +178,7 @@ async def test_an_id_that_is_anothers_is_refused() -> None:
             with pytest.raises(NotFound) as missing:
                 await registrations.unregister(caller, host_id)
             assert missing.value.reason is Reason.TOOL_HOST_NOT_FOUND
-        assert registry.set_ids == {"own", "shop"}
+        assert registry.set_ids == frozenset(("own", "shop"))
         assert [host.host_id for host in registrations.hosts(EVE)] == ["own"]
 
 
