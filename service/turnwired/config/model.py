@@ -295,10 +295,13 @@ class PollingConfig(_Section):
 class ToolsConfig(_Section):
     """Python tools: those named here, and those that installed packages offer under ``turnwired.tools``.
 
-    ``collisions``: who has a name that several sources claim.
+    ``collisions``: who has a name that several sources claim. Of more than ``find_above`` tools (0: never) a model is
+    shown those that match ``pinned``, or that the agent names without a ``*``, and a tool to find the others.
     """
 
     collisions: Literal["priority", "namespace", "reject"] = "priority"
+    find_above: int = Field(default=100, ge=0)
+    pinned: tuple[str, ...] = ()
     python: tuple[Annotated[str, AfterValidator(_check_attribute)], ...] = ()
     entry_points: bool = True
     polling: PollingConfig = Field(default_factory=PollingConfig)
