@@ -57,8 +57,9 @@ generate: environment-dev buf ## Write what is generated: the code of the contra
 	@$(PY) scripts/generate_clients.py
 	@$(PY) scripts/profile_docs.py
 
-conformance: environment-dev ## The official MCP suite, client scenarios one by one in both eras, 15 minutes (ARGS="--only 'auth/*'")
+conformance: environment-dev ## The official MCP suite, client and server scenarios one by one in both eras, 17 minutes
 	@$(PY) scripts/conformance.py $(ARGS)
+	@$(PY) scripts/conformance_server.py
 
 bench: environment-dev ## Measure the service beside its floors, 4 minutes (ARGS="--quick", ARGS="--harness")
 	@$(PY) scripts/bench.py $(ARGS)

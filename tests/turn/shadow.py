@@ -33,6 +33,7 @@ from turnwired.domain.event import (
     ToolCallFinished,
     ToolCallProgressed,
     ToolCallStarted,
+    ToolsChanged,
 )
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
@@ -149,6 +150,7 @@ class Shadow:
         self.unreported = False
         self.remaining_ns: int | None = None
         self.cuts = 0
+        self.changes = 0
 
     # --- what is alive ----------------------------------------------------------------------------------------------
 
@@ -394,6 +396,9 @@ class Shadow:
             case HistoryTruncated():
                 assert self.model == (iteration, self.now.attempt), "history is cut for a request that is not made"
                 self.cuts += 1
+            case ToolsChanged():
+                assert self.model == (iteration, self.now.attempt), "tools change between the iterations"
+                self.changes += 1
             case ToolCallStarted():
                 assert self.now.finish is None
                 assert event.call_id not in self.calls, "a call id twice"

@@ -51,7 +51,7 @@ from turn.machinekit import bounds_with, failure, ref, setup_with
 from turn.shadow import UNFINISHED, WELL_ENDED, WHOLE, Shadow
 
 from turnwired.domain.approval import ApprovalDecision
-from turnwired.domain.event import HistoryTruncated, IterationFinished, ToolCallFinished
+from turnwired.domain.event import HistoryTruncated, IterationFinished, ToolCallFinished, ToolsChangeCause, ToolsChanged
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import (
     FinishReason,
@@ -91,6 +91,7 @@ from turnwired.turn.facts import (
     ToolProgress,
     ToolResolved,
     ToolResultLate,
+    ToolsRevised,
     WaitExpired,
 )
 from turnwired.turn.machine import TurnMachine
@@ -214,6 +215,15 @@ class TurnRules(CallerRules):
         cuts = self.shadow.cuts
         self.tell(HistoryCut(*self.shadow.model, HistoryTruncated(2, 1, 20, 10)))
         assert self.shadow.cuts == cuts + 1, "a cut is not told"
+
+    @precondition(lambda self: self.model_is_called)
+    @rule()
+    def tools_change(self) -> None:
+        assert self.shadow.model is not None
+        changes = self.shadow.changes
+        change = ToolsChanged(ToolsChangeCause.SOURCES, added=("later",))
+        self.tell(ToolsRevised(*self.shadow.model, self.machine.setup.tools, (change,)))
+        assert self.shadow.changes == changes + 1, "a change is not told"
 
     @property
     def may_be_tried_again(self) -> bool:
@@ -505,6 +515,7 @@ class TurnRules(CallerRules):
             ModelEnded(*pair),
             ModelCalled(*pair, 9),
             HistoryCut(*pair, HistoryTruncated(1, 0, 2, 1)),
+            ToolsRevised(*pair, {}, (ToolsChanged(ToolsChangeCause.FOUND, ("stray",)),)),
             ModelFailed(*pair, failure(retryable=True)),
             RetryDue(*pair),
             CompletionDecided(iteration + (1 if shadow.hook is not None else 0), "stray"),

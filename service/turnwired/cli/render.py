@@ -26,6 +26,7 @@ from turnwired.domain.event import (
     ToolCallExecuting,
     ToolCallFinished,
     ToolCallStarted,
+    ToolsChanged,
 )
 from turnwired.domain.message import Blob, Data, Part, ToolResult, ToolResultStatus
 from turnwired.domain.message import Text as TextContent
@@ -85,6 +86,8 @@ class RunView:
         match event:
             case Notice():
                 self._warn(f"notice: {event.message}")
+            case ToolsChanged():
+                self._line(Text(event.notice().message, style="dim"))
             case HistoryTruncated():
                 self._warn(f"history: {event.dropped_message_count} messages are left out, it is too long")
             case AttachmentUpdated() if event.attachment.failure is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from turnwire.v1 import (
     approval_pb2,
+    event_pb2,
     mcp_server_service_pb2,
     message_pb2,
     model_pb2,
@@ -25,6 +26,7 @@ from turnwire.v1 import (
 from turnwired.domain.approval import ApprovalDecision, ApprovalKind, ApprovalState
 from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.errors import CodecError
+from turnwired.domain.event import ToolsChangeCause
 from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.mcp import McpServerState, McpTransport
@@ -89,4 +91,5 @@ TOOL_HOST_STATE = EnumTable(ToolHostState, tool_host_registry_service_pb2.ToolHo
 TOOL_CHOICE_MODE = EnumTable(ToolChoiceMode, tool_pb2.ToolChoiceMode.items(), "TOOL_CHOICE_MODE_")
 TOOL_RESULT_STATUS = EnumTable(ToolResultStatus, message_pb2.ToolResultStatus.items(), "TOOL_RESULT_STATUS_")
 TOOL_SOURCE = EnumTable(ToolSource, tool_pb2.ToolSource.items(), "TOOL_SOURCE_")
+TOOLS_CHANGE_CAUSE = EnumTable(ToolsChangeCause, event_pb2.ToolsChangeCause.items(), "TOOLS_CHANGE_CAUSE_")
 USAGE_SOURCE = EnumTable(UsageSource, usage_pb2.UsageSource.items(), "USAGE_SOURCE_")

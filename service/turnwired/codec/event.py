@@ -20,7 +20,7 @@ from turnwired.codec.approval import (
     waiting_to_pb,
 )
 from turnwired.codec.attachment import attachment_from_pb, attachment_to_pb
-from turnwired.codec.enums import FINISH_REASON, ITERATION_KIND
+from turnwired.codec.enums import FINISH_REASON, ITERATION_KIND, TOOLS_CHANGE_CAUSE
 from turnwired.codec.frame import events_of, record_header
 from turnwired.codec.message import (
     message_from_pb,
@@ -237,6 +237,14 @@ def _attachment_updated(event: domain.AttachmentUpdated, out: event_pb2.RunEvent
     attachment_to_pb(event.attachment, out.attachment_updated.attachment)
 
 
+def _tools_changed(event: domain.ToolsChanged, out: event_pb2.RunEvent) -> None:
+    changed = out.tools_changed
+    changed.cause = TOOLS_CHANGE_CAUSE.to_wire[event.cause]
+    changed.added.extend(event.added)
+    changed.removed.extend(event.removed)
+    changed.updated.extend(event.updated)
+
+
 def _history_truncated(event: domain.HistoryTruncated, out: event_pb2.RunEvent) -> None:
     truncated = out.history_truncated
     truncated.SetInParent()
@@ -289,6 +297,7 @@ _ENCODERS: Final[Mapping[type, Callable[[Any, event_pb2.RunEvent], None]]] = {
     domain.InputAppended: _input_appended,
     domain.AttachmentUpdated: _attachment_updated,
     domain.HistoryTruncated: _history_truncated,
+    domain.ToolsChanged: _tools_changed,
     Notice: _notice,
     domain.RunFinished: _run_finished,
 }
@@ -384,6 +393,12 @@ def _run_finished_from(message: event_pb2.RunEvent) -> domain.RunFinished:
     )
 
 
+def _tools_changed_from(message: event_pb2.RunEvent) -> domain.ToolsChanged:
+    changed = message.tools_changed
+    cause = TOOLS_CHANGE_CAUSE.from_wire(changed.cause, "cause")
+    return domain.ToolsChanged(cause, tuple(changed.added), tuple(changed.removed), tuple(changed.updated))
+
+
 def _history_truncated_from(message: event_pb2.RunEvent) -> domain.HistoryTruncated:
     truncated = message.history_truncated
     return domain.HistoryTruncated(
@@ -419,6 +434,7 @@ _DECODERS: Final[Mapping[str, Callable[[event_pb2.RunEvent], Event]]] = {
     "input_appended": lambda m: appended_from_pb(m.input_appended),
     "attachment_updated": lambda m: domain.AttachmentUpdated(attachment_from_pb(m.attachment_updated.attachment)),
     "history_truncated": _history_truncated_from,
+    "tools_changed": _tools_changed_from,
     "notice": lambda m: notice_from_pb(m.notice),
     "run_finished": _run_finished_from,
 }

@@ -25,6 +25,7 @@ from pydantic import (
 
 from turnwired.config.address import ListenAddress, parse_listen
 from turnwired.config.hooks import HooksConfig
+from turnwired.config.http import HttpConfig
 from turnwired.config.identity import AccessConfig, AnonymousConfig, CallerConfig, check_callers
 from turnwired.config.words import Id, Variable, located
 from turnwired.domain.model import GenerationOptions, Thinking, ThinkingMode
@@ -295,10 +296,13 @@ class PollingConfig(_Section):
 class ToolsConfig(_Section):
     """Python tools: those named here, and those that installed packages offer under ``turnwired.tools``.
 
-    ``collisions``: who has a name that several sources claim.
+    ``collisions``: who has a name that several sources claim. Of more than ``find_above`` tools (0: never) a model is
+    shown those that match ``pinned``, or that the agent names without a ``*``, and a tool to find the others.
     """
 
     collisions: Literal["priority", "namespace", "reject"] = "priority"
+    find_above: int = Field(default=100, ge=0)
+    pinned: tuple[str, ...] = ()
     python: tuple[Annotated[str, AfterValidator(_check_attribute)], ...] = ()
     entry_points: bool = True
     polling: PollingConfig = Field(default_factory=PollingConfig)
@@ -340,6 +344,7 @@ class Config(_Section):
     tool_hosts: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     callers: Annotated[tuple[CallerConfig, ...], Field(max_length=1000)] = ()
     anonymous: AnonymousConfig | None = None
+    http: HttpConfig = Field(default_factory=HttpConfig)
     access: Annotated[tuple[AccessConfig, ...], Field(max_length=1000)] = ()
     policy: PolicySection = Field(default_factory=Policy)
     ceiling: CeilingSection = Field(default_factory=Policy)

@@ -36,10 +36,15 @@ class Prompt:
 
     def __init__(self, encoder: Encoder, instructions: Sequence[str], tools: Sequence[Tool]) -> None:
         self._encoder = encoder
-        self.offered = tuple(tools)
-        self.tools = encoder.encode_tools(tools) if tools else b""
-        self.system = encoder.encode_system(instructions, tools)
+        self._instructions = instructions
         self.history = History()
+        self.offer(tools)
+
+    def offer(self, tools: Sequence[Tool]) -> None:
+        """Offer these tools from now on. Tools behind those that were offered leave the beginning as it was."""
+        self.offered = tuple(tools)
+        self.tools = self._encoder.encode_tools(tools) if tools else b""
+        self.system = self._encoder.encode_system(self._instructions, tools)
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Encode messages of this run and put them at the end."""

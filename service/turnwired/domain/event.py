@@ -6,10 +6,11 @@ Durations are nanoseconds. ``DELTA_EVENTS`` may be sent before they are durable;
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from turnwired.domain.approval import Approval, ApprovalDecision
 from turnwired.domain.attachment import Attachment
-from turnwired.domain.failure import Failure
+from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import Message, Part, ToolCall, ToolResult
 from turnwired.domain.model import IterationKind, ModelSelection, TraceContext
@@ -18,6 +19,8 @@ from turnwired.domain.policy import EffectivePolicy, PermissionRule
 from turnwired.domain.tool import ToolRef
 from turnwired.domain.trace import RunTrace
 from turnwired.domain.usage import Cost, Usage
+
+NAMES_SHOWN = 20
 
 # --- deltas: sent at once, stored in batches -------------------------------------------------------------------
 
@@ -218,6 +221,36 @@ class HistoryTruncated:
     tokens_after: int
 
 
+class ToolsChangeCause(StrEnum):
+    """Why the tools of a run changed: a source came, went or lists others; the model looked for some and found them."""
+
+    SOURCES = "SOURCES"
+    FOUND = "FOUND"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsChanged:
+    """The tools are others from this iteration on. Routed names; ``added`` stand behind those that were there, or are
+    back. ``removed`` may still be shown to the model, ``updated`` have another description or schema.
+    """
+
+    cause: ToolsChangeCause
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+
+    def notice(self) -> Notice:
+        """The same in a sentence, for whoever knows notices only."""
+        named = (("new", self.added), ("gone", self.removed), ("changed", self.updated))
+        words = "; ".join(f"{what}: {_shown(names)}" for what, names in named if names)
+        return Notice(Reason.TOOL_SET_CHANGED, f"The tools of the run changed. {words}.", {"cause": self.cause.value})
+
+
+def _shown(names: tuple[str, ...]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
     """Usage and cost of one model."""
@@ -263,6 +296,7 @@ Event = (
     | InputAppended
     | AttachmentUpdated
     | HistoryTruncated
+    | ToolsChanged
     | Notice
     | RunFinished
 )

@@ -28,7 +28,7 @@ class HookKind(StrEnum):
     WAITING = "waiting"
     """Approvals, what the run waits for, and what the caller adds, files among it."""
     NOTICES = "notices"
-    """What should be seen and ends nothing, and history that was left out."""
+    """What should be seen and ends nothing, history that was left out, and changes of the tools."""
 
 
 def kind_of(event: Event) -> HookKind | None:
@@ -48,7 +48,7 @@ def kind_of(event: Event) -> HookKind | None:
             return HookKind.WAITING
         case events.RunWaiting() | events.RunResumed() | events.InputAppended() | events.AttachmentUpdated():
             return HookKind.WAITING
-        case Notice() | events.HistoryTruncated():
+        case Notice() | events.HistoryTruncated() | events.ToolsChanged():
             return HookKind.NOTICES
         case (
             events.TextDelta() | events.ReasoningDelta() | events.ToolCallArgumentsDelta() | events.ToolCallProgressed()

@@ -108,7 +108,7 @@ from turnwired.turn.trace import bounded, bounded_beside, trace_of
 logger = logging.getLogger(__name__)
 
 Answer = AsyncGenerator[Sequence[ModelItem], None]
-E = TypeVar("E", CallModel, AskHook, RunTool, Wait, AwaitAttachments)
+E = TypeVar("E", CallModel, AskHook, RunTool, AnswerTool, Wait, AwaitAttachments)
 
 MODEL = "model"
 """Key of the model call's, retry wait's or hook's task; tool calls have their call ids."""
@@ -187,10 +187,10 @@ class Execution:
         (side := self.caller_side).restore(past, (machine := self.machine).pending_calls)
         self.log.waiting = None if side.waiting is None else side.waiting[0]
         self._clock.restore(past)
-        view, validation = self.prepared.view, self.prepared.bounds.argument_validation
+        tools, validation = self.prepared.tools, self.prepared.bounds.argument_validation
         for call in (approval.call for approval in machine.pending_approvals.values()):
-            if view is not None:
-                self._checked[call.call_id] = view.check(call.tool.routed_name, call.arguments_json, validation)
+            if tools is not None:
+                self._checked[call.call_id] = tools.check(call.tool.routed_name, call.arguments_json, validation)
         for key in (*machine.pending_approvals, *machine.pending_calls):
             side.await_caller(key)
 
@@ -373,7 +373,7 @@ class Execution:
             case AwaitCaller():
                 self.caller_side.await_caller(effect.key)
             case AnswerTool():
-                self.questions.answered(effect)
+                self._spawn(effect.approval_id, self._answer_tool, effect)
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
             case AwaitAttachments():
@@ -382,6 +382,9 @@ class Execution:
                 pass  # done before the events of its step
             case Settle():
                 self._settle(effect)
+
+    async def _answer_tool(self, effect: AnswerTool) -> None:
+        self.questions.answered(effect)
 
     def _spawn(self, key: str, perform: Callable[[E], Awaitable[None]], effect: E) -> None:
         if self._tasks is not None:
@@ -419,9 +422,9 @@ class Execution:
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _resolve(self, effect: ResolveTool) -> ToolResolved:
-        view = self.prepared.view
-        assert view is not None, "a run without tools offers none, and the machine resolves only what was offered"
-        checked = view.check(effect.requested_name, effect.arguments_json, self.prepared.bounds.argument_validation)
+        tools = self.prepared.tools
+        assert tools is not None, "a run without tools offers none, and the machine resolves only what was offered"
+        checked = tools.check(effect.requested_name, effect.arguments_json, self.prepared.bounds.argument_validation)
         self._checked[effect.call_id] = checked
         return ToolResolved(
             effect.call_id, checked.tool, checked.failure, checked.repairs, checked.annotations, checked.asks_for
@@ -489,6 +492,9 @@ class Execution:
         assert prepared.prompt is not None, "a prepared run has a prompt"
         prompt = prepared.prompt
         prompt.extend(effect.append)
+        if (revised := await prepared.revised(effect)) is not None:
+            self.feed(revised)
+            await self.log.flushed(self.log.last)
         request = replace(
             prepared.request,
             system=prompt.system,
@@ -517,8 +523,9 @@ class Execution:
     async def _run_tool(self, effect: RunTool) -> None:
         call_id = effect.call_id
         prepared, checked = self.prepared, self._checked[effect.call_id]
-        view = prepared.view
-        assert view is not None, "a tool that was resolved comes from a view"
+        tools = prepared.tools
+        assert tools is not None, "a tool that was resolved comes from a view"
+        view = tools.view
         if checked.tool is None or checked.arguments is None:  # found by an earlier process, and not there any more
             assert checked.failure is not None, "a call that cannot be made says why"
             result = view.settle(
@@ -544,6 +551,7 @@ class Execution:
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
             result = await view.execute(effect.routed_name, invocation, self.prepared.longest_result)
+        tools.settled(effect.routed_name, result)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
 
     def _progress(self, call_id: str) -> ProgressReporter:

@@ -24,7 +24,7 @@ from turnwired.domain.errors import (
     TurnwireError,
     Unavailable,
 )
-from turnwired.domain.event import RunStarted
+from turnwired.domain.event import LoggedEvent, RunStarted
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message
 from turnwired.domain.model import ModelSelection
@@ -51,6 +51,7 @@ from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
 from turnwired.engine.pricing import Pricing, require_measurable
 from turnwired.engine.request import base_request, output_check, require_supported, selected
+from turnwired.engine.run_tools import RunTools
 from turnwired.policy.bounds import Bounds, bounds_of
 from turnwired.policy.merge import Layer, merge
 from turnwired.policy.permissions import Permissions, permissions_of
@@ -211,11 +212,12 @@ class Preparer:
         return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check, acting)
 
     def resolve_again(self, spec: TurnSpec, agent: Agent, started: RunStarted) -> Resolved:
-        """A turn whose run goes on after a restart: under the policy and with the model that it began with, and with no
-        other tools. Raises RequestError when the deployment does not have them any more.
+        """A turn whose run goes on after a restart: under the policy and with the model that it began with.
+
+        Raises RequestError when the deployment does not have them any more.
         """
         model, provider = self.model(agent, started.model, "turn.model")
-        tools = replace(selection(agent, spec.tools), narrow=started.tool_names)
+        tools = selection(agent, spec.tools)
         policy = started.effective_policy
         check = output_check(spec, self._wiring.compile_output)
         acting = self.acting(agent, spec.caller)
@@ -263,17 +265,19 @@ class Preparer:
         sessions: tuple[str, ...] = (),
         *,
         parents: tuple[Permissions, ...] = (),
-        again: bool = False,
+        past: Sequence[LoggedEvent] = (),
     ) -> tuple[Prepared, TurnSetup]:
         """Gather all that the run needs. Raises only cancellation.
 
         ``depth``: how many runs stand above it; ``inherited`` are their budgets, ``parents`` the permissions of the one
-        above. ``sessions``: its own and theirs. ``again``: it goes on after a restart, under the policy that it has.
+        above. ``sessions``: its own and theirs. ``past``: the log of a run that goes on after a restart, with its
+        policy and its tools.
         """
         spec, agent = resolved.spec, resolved.agent
-        view, prompt, failure = await self._gather(resolved, run.run_id, depth)
+        tools, prompt, failure = await self._gather(resolved, run.run_id, depth, past)
+        view = None if tools is None else tools.view
         policy = resolved.policy
-        if failure is None and not again:
+        if failure is None and not past:
             policy, failure = await self._with_session(resolved, run.run_id)
         telemetry = self._begin_telemetry(resolved, run, view, parent_headers)
         run = replace(run, trace_context=telemetry.trace_context, model=resolved.model)
@@ -292,7 +296,8 @@ class Preparer:
             model=resolved.model,
             effective_policy=policy,
             bounds=bounds,
-            tools={tool.ref.routed_name: tool.ref for tool in view.tools} if view is not None else {},
+            tools={} if tools is None else tools.refs,
+            offered=() if tools is None else tools.names,
             session_id=spec.session_id,
             parent_run_id=spec.parent_run_id,
             input_message_ids=tuple(message.message_id for message in input_),
@@ -309,7 +314,7 @@ class Preparer:
             spec=replace(spec, tools=resolved.tools),
             run=run,
             bounds=bounds,
-            view=view,
+            tools=tools,
             provider=resolved.provider,
             prompt=prompt,
             request=resolved.request,
@@ -393,36 +398,48 @@ class Preparer:
         return replace(request, messages=prompt.messages())
 
     async def _gather(
-        self, resolved: Resolved, run_id: str, depth: int
-    ) -> tuple[ToolView | None, Prompt | None, Failure | None]:
+        self, resolved: Resolved, run_id: str, depth: int, past: Sequence[LoggedEvent] = ()
+    ) -> tuple[RunTools | None, Prompt | None, Failure | None]:
         """The tools and the first request, as far as they came before a failure."""
-        view: ToolView | None = None
+        tools: RunTools | None = None
         prompt: Prompt | None = None
         choice = resolved.tools.choice
         try:
             if choice.mode is not ToolChoiceMode.NONE:
-                view = await self.view(resolved.agent, resolved.tools, resolved.acting, depth)
-            tools = view.tools if view is not None else ()
-            if choice.routed_name is not None and all(tool.ref.routed_name != choice.routed_name for tool in tools):
+                tools = await self._tools(resolved, depth, past)
+            if choice.routed_name is not None and (tools is None or choice.routed_name not in tools.view.refs):
                 raise _no_tool(f"The run is to call the tool {choice.routed_name[:64]!r} first, and does not have it.")
-            if choice.mode is ToolChoiceMode.REQUIRED and not tools:
+            shown = () if tools is None else tools.shown
+            if choice.mode is ToolChoiceMode.REQUIRED and not shown:
                 raise _no_tool("The run is to call a tool first, and has none.")
-            prompt = Prompt(resolved.provider, resolved.agent.instructions, tools)
+            prompt = Prompt(resolved.provider, resolved.agent.instructions, shown)
             await self._add_history(prompt, resolved, run_id)
             prompt.history.ask(resolved.input)
         except InvalidRequest as error:
-            return view, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
+            return tools, prompt, _failure(Reason.PROVIDER_REJECTED, error.message)
         except StoreError as error:
             logger.error("run %s: the session's history could not be read: %s", run_id, error)  # noqa: TRY400 - the error says it all
             words = "The session's history could not be read. Try again; the server's log says what is wrong."
-            return view, prompt, replace(_failure(Reason.STORE_UNAVAILABLE, words), retryable=True)
+            return tools, prompt, replace(_failure(Reason.STORE_UNAVAILABLE, words), retryable=True)
         except ToolError as error:
-            return view, prompt, replace(error.failure, phase=FailurePhase.PREPARATION)
+            return tools, prompt, replace(error.failure, phase=FailurePhase.PREPARATION)
         except TurnwireError as error:
             logger.error("run %s: could not be prepared: %s", run_id, error)  # noqa: TRY400 - the error says it all
             words = "The service failed while it prepared the run. This is its own fault; its log has the details."
-            return view, prompt, _failure(Reason.INTERNAL, words)
-        return view, prompt, None
+            return tools, prompt, _failure(Reason.INTERNAL, words)
+        return tools, prompt, None
+
+    async def _tools(self, resolved: Resolved, depth: int, past: Sequence[LoggedEvent]) -> RunTools:
+        selected, caller = resolved.tools, resolved.acting
+        view = await self.view(resolved.agent, selected, caller, depth)
+
+        async def look(now: ToolView) -> ToolView:
+            return await self._wiring.registry.revised(now, selected, caller)
+
+        tools = RunTools(view, look, selected.choice.routed_name)
+        if past:
+            tools.restore(past)
+        return tools
 
     async def _add_history(self, prompt: Prompt, resolved: Resolved, run_id: str) -> None:
         spec = resolved.spec

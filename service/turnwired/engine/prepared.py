@@ -8,10 +8,12 @@ from turnwired.context.prompt import Prompt
 from turnwired.domain.failure import Failure
 from turnwired.domain.run import Caller, Run, TurnSpec
 from turnwired.engine.budgets import Purse
+from turnwired.engine.run_tools import RunTools
 from turnwired.policy.bounds import Bounds
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.telemetry.port import RunTelemetry
-from turnwired.tools.port import ToolView
+from turnwired.turn.effects import CallModel
+from turnwired.turn.facts import ToolsRevised
 
 MAX_RESULT_BYTES = 3 << 20
 """Bytes of one result, whatever the policy says: an event must fit the 4 MiB that gRPC clients take by default."""
@@ -29,7 +31,7 @@ class Prepared:
     spec: TurnSpec
     run: Run
     bounds: Bounds
-    view: ToolView | None
+    tools: RunTools | None
     provider: ModelProvider | None
     prompt: Prompt | None
     request: ModelRequest
@@ -43,3 +45,16 @@ class Prepared:
     def longest_result(self) -> int:
         """Bytes of the longest result of a call of this run."""
         return min(self.bounds.max_result_bytes or MAX_RESULT_BYTES, MAX_RESULT_BYTES)
+
+    async def revised(self, call: CallModel) -> ToolsRevised | None:
+        """Take over, between two iterations, what changed of the tools. None: nothing did."""
+        tools, prompt = self.tools, self.prompt
+        if tools is None or prompt is None or call.iteration == 1 or call.attempt > 1 or not call.offer_tools:
+            return None
+        changes = await tools.revise()
+        if changes is None:
+            return None
+        if any(change.added or change.updated for change in changes):
+            prompt.offer(tools.shown)
+        self.telemetry.tools_known(tools.view.tools)
+        return ToolsRevised(call.iteration, call.attempt, tools.refs, changes)

@@ -87,7 +87,7 @@ async def waiting_again(
         () if above is None else above.budget_lines,
         own if above is None else own + above.sessions,
         parents=() if above is None else (above.permissions,),
-        again=True,
+        past=events,
     )
     if prepared.failure is not None:
         logger.warning("run %s cannot go on waiting: %s", stored.run_id, prepared.failure.message)

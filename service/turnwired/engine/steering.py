@@ -277,9 +277,9 @@ def _settled(run_id: str, words: str) -> Conflict:
 
 def _settled_outside(execution: Execution, handed: Handed) -> ToolResult:
     """The result of a call that the caller executed, capped and cleaned as that of any other."""
-    view = execution.prepared.view
-    assert view is not None, "a call that was handed out comes from a view"
-    return view.settle(handed.call_id, _output(handed), execution.prepared.longest_result)
+    tools = execution.prepared.tools
+    assert tools is not None, "a call that was handed out comes from a view"
+    return tools.view.settle(handed.call_id, _output(handed), execution.prepared.longest_result)
 
 
 def _require_sendable(execution: Execution, messages: Sequence[Message]) -> None:

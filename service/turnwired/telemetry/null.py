@@ -5,12 +5,13 @@ May not import OpenTelemetry, nor anything that does: this is what a process wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 
 from turnwired.domain.event import Event
 from turnwired.domain.model import TraceContext
+from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import ClientOperation, McpTelemetry, RpcCall, RpcTelemetry, RunInfo, RunTelemetry
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -37,6 +38,9 @@ class NullRunTelemetry:
     def tool_started(self, call_id: str, routed_name: str) -> str:  # noqa: ARG002 - the port's
         """No span."""
         return ""
+
+    def tools_known(self, tools: Sequence[Tool]) -> None:
+        """Ignored."""
 
     def response_identified(self, iteration: int, response_id: str, model: str) -> None:
         """Ignored."""

@@ -5,7 +5,7 @@ Everything here is synchronous, cheap and never raises: telemetry cannot harm a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -49,6 +49,10 @@ class RunTelemetry(Protocol):
 
     def tool_started(self, call_id: str, routed_name: str) -> str:
         """Open the span of a tool execution; returns its span id, or ''."""
+        ...
+
+    def tools_known(self, tools: Sequence[Tool]) -> None:
+        """The tools of the run are these from now on."""
         ...
 
     def response_identified(self, iteration: int, response_id: str, model: str) -> None:

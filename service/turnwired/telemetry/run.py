@@ -7,7 +7,7 @@ spans are sent. Follows the OpenTelemetry GenAI conventions for spans; content i
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -36,6 +36,7 @@ from turnwired.domain.event import (
     ToolCallFinished,
     ToolCallProgressed,
     ToolCallStarted,
+    ToolsChanged,
 )
 from turnwired.domain.model import TraceContext
 from turnwired.domain.outcome import Notice
@@ -77,6 +78,7 @@ class OtelRunTelemetry:
         "_input_tokens",
         "_instruments",
         "_iteration",
+        "_known",
         "_model_calls",
         "_output_tokens",
         "_tool_calls",
@@ -97,6 +99,7 @@ class OtelRunTelemetry:
         self._waits: WaitSpans | None = None
         self._tools: dict[str, _ToolSpan] = {}
         self._tools_by_name: dict[str, Tool] | None = None
+        self._known: Sequence[Tool] = info.tools
         self._model_calls = self._tool_calls = 0
         self._input_tokens: int | None = None  # of the iterations that ended
         self._output_tokens: int | None = None
@@ -172,6 +175,10 @@ class OtelRunTelemetry:
         self._tool_calls += 1
         return span.trace_context.span_id
 
+    def tools_known(self, tools: Sequence[Tool]) -> None:
+        """Take what the spans of calls say of their tools from these."""
+        self._known, self._tools_by_name = tools, None
+
     def response_identified(self, iteration: int, response_id: str, model: str) -> None:
         """Note the response's id and the model that answers."""
         if current := self._current(iteration):
@@ -236,6 +243,7 @@ class OtelRunTelemetry:
                 | InputAppended()
                 | AttachmentUpdated()
                 | HistoryTruncated()
+                | ToolsChanged()
                 | Notice()
             ):
                 pass
@@ -274,7 +282,7 @@ class OtelRunTelemetry:
     def _tool(self, routed_name: str) -> Tool | None:
         tools = self._tools_by_name
         if tools is None:
-            tools = self._tools_by_name = {tool.ref.routed_name: tool for tool in self._info.tools}
+            tools = self._tools_by_name = {tool.ref.routed_name: tool for tool in self._known}
         return tools.get(routed_name)
 
     def _tool_finished(self, time_ns: int, event: ToolCallFinished) -> None:

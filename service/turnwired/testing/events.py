@@ -31,6 +31,7 @@ from turnwired.domain.event import (
     ToolCallFinished,
     ToolCallProgressed,
     ToolCallStarted,
+    ToolsChanged,
 )
 from turnwired.domain.failure import Failure
 from turnwired.domain.message import Reasoning, Text, ToolCall
@@ -131,6 +132,9 @@ def _line(event: Event, iteration: int, numbers: dict[str, int]) -> str:
             return f"attempt {event.attempt} failed{_why(event.failure)}, tried again"
         case Notice():
             return f"notice: {event.reason.value}"
+        case ToolsChanged():
+            signed = [*(f"+{it}" for it in event.added), *(f"-{it}" for it in event.removed)]
+            return f"tools changed: {' '.join([*signed, *(f'~{it}' for it in event.updated)])}"
         case RunFinished():
             outcome = event.outcome
             limit = f", {outcome.limit_trip.policy_path}" if outcome.limit_trip is not None else ""

@@ -45,6 +45,10 @@ class MemoryRegistry:
         beside = (*more, *client_toolsets(selection.client_tools))
         return await joined(self, beside, selection) if beside else self
 
+    async def revised(self, view: ToolView, selection: ToolSelection, caller: Caller) -> ToolView:
+        """As it is: the functions do not change."""
+        return view
+
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
         """What is wrong with a caller's own tools."""
         return client_tool_problems(tools)
@@ -61,6 +65,25 @@ class MemoryRegistry:
             )
             for name in self.functions
         ]
+
+    @property
+    def offered(self) -> Sequence[Tool]:
+        """All of them."""
+        return self.tools
+
+    @property
+    def refs(self) -> Mapping[str, ToolRef]:
+        """All of them."""
+        return {tool.ref.routed_name: tool.ref for tool in self.tools}
+
+    @property
+    def finder(self) -> str | None:
+        """None: all are shown."""
+        return None
+
+    def tool(self, routed_name: str) -> Tool | None:
+        """The function of this name."""
+        return next((tool for tool in self.tools if tool.ref.routed_name == routed_name), None)
 
     @property
     def own_collisions(self) -> Sequence[ToolCollision]:

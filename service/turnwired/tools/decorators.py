@@ -33,7 +33,7 @@ def namespaced(toolset: Toolset, namespace: str) -> Toolset:
     """The source with ``{namespace}__`` in front of the names that models and callers use."""
 
     def listed(tool: Tool) -> Tool:
-        name = routed_name(namespace, tool.ref.routed_name)
+        name = routed_name(namespace, tool.ref.routed_name or tool.ref.native_name)
         return replace(tool, ref=replace(tool.ref, routed_name=name))
 
     return Decorated(toolset, listed)

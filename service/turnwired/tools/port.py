@@ -152,11 +152,32 @@ class CheckedCall:
 
 
 class ToolView(Protocol):
-    """The tools of one run, fixed at its start, in the order the model sees them."""
+    """The tools of a run as they are at one time, in the order the model sees them. A value: it does not change."""
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """With routed names, in a deterministic order."""
+        """All that may be called, with routed names, in a deterministic order."""
+        ...
+
+    @property
+    def offered(self) -> Sequence[Tool]:
+        """Those of ``tools`` that the model is shown without having looked for them: all where there are few."""
+        ...
+
+    @property
+    def refs(self) -> Mapping[str, ToolRef]:
+        """All that may be called, by routed name, in the same order."""
+        ...
+
+    @property
+    def finder(self) -> str | None:
+        """The routed name of the tool that finds the others; None where all are shown. Its structured result is
+        ``{"tools": [{"name": ...}]}``.
+        """
+        ...
+
+    def tool(self, routed_name: str) -> Tool | None:
+        """The tool of this name, if there is one."""
         ...
 
     @property
@@ -202,6 +223,14 @@ class ToolRegistry(Protocol):
         the selection includes; the registry neither starts nor closes them. Raises ToolError when a source that the
         configuration calls required cannot be used, and TOOL_NAME_COLLISION when a name of ``more`` or of the caller's
         tools is taken.
+        """
+        ...
+
+    async def revised(self, view: ToolView, selection: ToolSelection, caller: Caller) -> ToolView:
+        """A view of this registry as the sources are now: the same object where nothing has changed. Waits for nobody.
+
+        What the run has besides stays, also where a source now claims its name. Never raises: where a view could not be
+        made, the old one is given.
         """
         ...
 

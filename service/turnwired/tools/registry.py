@@ -22,6 +22,7 @@ from turnwired.tools.access import EVERYBODY, Access, Allows
 from turnwired.tools.catalog import Catalog, CollisionPolicy, Listing, compose, entry_of
 from turnwired.tools.client import client_tool_problems, client_toolsets
 from turnwired.tools.decorators import filtered, namespaced
+from turnwired.tools.finding import findable
 from turnwired.tools.naming import pattern_of
 from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.view import Entry, Joined, View
@@ -67,11 +68,14 @@ class Source:
 
 @dataclass(slots=True)
 class _Member:
-    """A source of the registry. ``asked_at``: when it was asked first, by the loop's clock."""
+    """A source of the registry. ``asked_at``: when it was asked first, by the loop's clock. ``known``: it has answered
+    when it was asked last.
+    """
 
     source: Source
     toolset: Toolset
     asked_at: float | None = None
+    known: bool = False
 
 
 @dataclass(slots=True)
@@ -82,6 +86,9 @@ class Registry:
     ``discovery_timeout`` (seconds) bounds how long a source that is still being discovered holds up views, all of them
     together, and ``required_timeout`` those without which there is no run. The first start of an MCP server on a busy
     machine takes longer than the former. ``access`` says who may have which tools; see ``allow``.
+
+    A selection of more than ``find_above`` tools (0: never) is not shown: the model finds its tools, but for those that
+    a selection names without a ``*`` or that match ``pinned``.
     """
 
     sources: Sequence[Source]
@@ -90,6 +97,8 @@ class Registry:
     close_timeout: float = 12.0
     collisions: CollisionPolicy = CollisionPolicy.PRIORITY
     access: Access = field(default_factory=Access)
+    find_above: int = 0
+    pinned: tuple[str, ...] = ()
     _members: tuple[_Member, ...] = field(init=False)
     _catalog: Catalog = field(init=False, default_factory=Catalog)
     _views: dict[_Key, View] = field(init=False, default_factory=dict)
@@ -116,7 +125,7 @@ class Registry:
 
     async def discover(self, but: Collection[str] = ()) -> None:
         """Have the sources but those of these ids say what they offer, before a run needs it. Bounded as a view."""
-        await self._listings([member for member in self._members if member.toolset.set_id not in but])
+        await self._listings([member for member in self._members if member.toolset.set_id not in but], patient=True)
 
     async def remove(self, set_id: str) -> bool:
         """Close the sources of this id and forget them. False when there is none."""
@@ -136,15 +145,29 @@ class Registry:
         return self.access.allows(roles, ref)
 
     async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
-        """The tools of a run, fixed from here on. Raises ToolError as its port says."""
+        """The tools of a run as they are now. Raises ToolError as its port says."""
         roles = self.access.scope(caller.roles)
         view = await self._view(selection, caller, roles)
         beside = (*more, *client_toolsets(selection.client_tools))
         return await joined(view, beside, selection, roles, self.allows) if beside else view
 
-    async def _view(self, selection: ToolSelection, caller: Caller, roles: frozenset[str]) -> View:
+    async def revised(self, view: ToolView, selection: ToolSelection, caller: Caller) -> ToolView:
+        """The view as the sources are now; the same object where nothing has changed."""
+        more = view.more if isinstance(view, Joined) else None
+        before = view.base if isinstance(view, Joined) else view
+        try:
+            now = await self._view(selection, caller, self.access.scope(caller.roles), patient=False)
+        except ToolError:  # a required source went: what was there is what there is
+            return view
+        if now is before:
+            return view
+        return now if more is None else Joined(now, more)
+
+    async def _view(
+        self, selection: ToolSelection, caller: Caller, roles: frozenset[str], *, patient: bool = True
+    ) -> View:
         members = self._members
-        listings = await self._listings(members)
+        listings = await self._listings(members, patient=patient)
         for member, listing in zip(members, listings, strict=True):
             if member.source.required and not listing.usable:
                 raise ToolError(listing.failures[0])
@@ -157,8 +180,15 @@ class Registry:
         if view is None:
             if len(self._views) >= _MAX_CACHED_VIEWS:
                 self._views.pop(next(iter(self._views)))
-            view = self._views[key] = _select(self._catalog, selection, hidden, roles, self.allows)
+            view = self._views[key] = self._selected(selection, hidden, roles)
         return view
+
+    def _selected(self, selection: ToolSelection, hidden: frozenset[str], roles: frozenset[str]) -> View:
+        view = _select(self._catalog, selection, hidden, roles, self.allows)
+        if not self.find_above or len(view.entries) <= self.find_above:
+            return view
+        named = (name for name in (*selection.include, *selection.narrow) if "*" not in name)
+        return findable(view, pattern_of((*self.pinned, *named)))
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
         """What is wrong with a caller's own tools."""
@@ -183,19 +213,24 @@ class Registry:
             member.asked_at = now
         return max(member.asked_at + self._patience(member.source) - now, _GRACE)
 
-    async def _listings(self, members: Sequence[_Member]) -> tuple[Listing, ...]:
+    async def _listings(self, members: Sequence[_Member], *, patient: bool) -> tuple[Listing, ...]:
         found: list[Listing | None] = [None] * len(members)
 
         async def ask(index: int, member: _Member) -> None:
-            with anyio.move_on_after(self._left(member)):
+            with anyio.move_on_after(self._left(member) if patient else _GRACE):
                 found[index] = await _listing(member)
 
-        if len(members) == 1:
-            await ask(0, members[0])
-        else:
+        with anyio.move_on_after(_GRACE):  # those that have answered before do so at once: no tasks for them
+            for index, member in enumerate(members):
+                if member.known:
+                    found[index] = await _listing(member)
+        left = [index for index, listing in enumerate(found) if listing is None]
+        if left:
             async with anyio.create_task_group() as group:
-                for index, member in enumerate(members):
-                    group.start_soon(ask, index, member)
+                for index in left:
+                    group.start_soon(ask, index, members[index])
+        for index, member in enumerate(members):
+            member.known = found[index] is not None
         return tuple(
             listing or _not_known(member, self._patience(member.source))
             for member, listing in zip(members, found, strict=True)

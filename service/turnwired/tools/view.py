@@ -17,7 +17,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
-from turnwired.domain.tool import Tool, ToolCollision
+from turnwired.domain.tool import Tool, ToolCollision, ToolRef
 from turnwired.tools.access import EVERYBODY, Allows
 from turnwired.tools.port import (
     AsksPermission,
@@ -31,7 +31,7 @@ from turnwired.tools.port import (
     ToolView,
 )
 from turnwired.tools.repair import repair, unwrapped
-from turnwired.tools.result import settle_failure, settle_output
+from turnwired.tools.result import clean_progress, settle_failure, settle_output
 from turnwired.tools.schema import CompiledSchema, compile_schema, parse_arguments
 
 _LOG = logging.getLogger(__name__)
@@ -67,6 +67,8 @@ class View:
     """A ``ToolView``. Holds no state of a run, so runs with the same selection and ``roles`` share one.
 
     ``allows`` is asked again when a tool is called: what is denied by then is not called, however long it was listed.
+    ``finder``: the tool with which the model finds those that it is not shown, which are all but the ``pinned``. It
+    shows what the caller may have, so that no rule need allow it.
     """
 
     entries: Mapping[str, Entry]
@@ -75,10 +77,27 @@ class View:
     own_collisions: Sequence[ToolCollision] = ()
     roles: frozenset[str] = frozenset()
     allows: Allows = EVERYBODY
+    finder: str | None = None
+    pinned: frozenset[str] = frozenset()
     tools: Sequence[Tool] = field(init=False)
+    offered: Sequence[Tool] = field(init=False)
+    refs: Mapping[str, ToolRef] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tools", tuple(entry.tool for entry in self.entries.values()))
+        lazy = self.finder is not None
+        shown = {self.finder, *self.pinned}
+        tools = tuple(
+            replace(entry.tool, lazy=True) if lazy and name not in shown else entry.tool
+            for name, entry in self.entries.items()
+        )
+        object.__setattr__(self, "tools", tools)
+        object.__setattr__(self, "offered", tuple(tool for tool in tools if not tool.lazy) if lazy else tools)
+        object.__setattr__(self, "refs", {name: entry.tool.ref for name, entry in self.entries.items()})
+
+    def tool(self, routed_name: str) -> Tool | None:
+        """The tool of this name."""
+        entry = self.entries.get(routed_name)
+        return None if entry is None else entry.tool
 
     def check(self, routed_name: str, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
         """Find the tool and check the arguments, which are JSON text in the model's words.
@@ -88,7 +107,7 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return CheckedCall(tool=None, failure=self._unknown(routed_name))
-        if not self.allows(self.roles, entry.tool.ref):
+        if routed_name != self.finder and not self.allows(self.roles, entry.tool.ref):
             return CheckedCall(tool=entry.tool.ref, failure=_not_allowed(routed_name))
         hints = entry.tool.annotations
         lenient = validation is ArgumentValidation.LENIENT
@@ -119,16 +138,12 @@ class View:
         entry = self.entries.get(routed_name)
         if entry is None:
             return settle_failure(call_id, ToolResultStatus.NOT_EXECUTED, self._unknown(routed_name))
-        if not self.allows(invocation.caller.roles, entry.tool.ref):
+        if routed_name != self.finder and not self.allows(invocation.caller.roles, entry.tool.ref):
             return settle_failure(call_id, ToolResultStatus.DENIED, _not_allowed(routed_name))
-        native = entry.tool.ref.native_name
-        if invocation.native_name != native:
-            invocation = replace(invocation, native_name=native)
         deadline = anyio.CancelScope()
         if invocation.timeout is not None:
             deadline.deadline = anyio.current_time() + invocation.timeout
-        if invocation.ask is not None:
-            invocation = replace(invocation, ask=_outside(deadline, invocation.ask))
+        invocation = _for_source(invocation, entry.tool.ref.native_name, deadline)
         failure: Failure | None = None
         try:
             with deadline:
@@ -162,14 +177,32 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A ``ToolView`` of two: what a deployment has, and behind it what this run has besides. No name is in both."""
+    """A ``ToolView`` of two: what a deployment has, and behind it what this run has besides, which has its name when
+    both have it.
+    """
 
     base: ToolView
     more: View
     tools: Sequence[Tool] = field(init=False)
+    offered: Sequence[Tool] = field(init=False)
+    refs: Mapping[str, ToolRef] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tools", (*self.base.tools, *self.more.tools))
+        more = self.more.refs
+        for name in ("tools", "offered"):
+            base: Sequence[Tool] = getattr(self.base, name)
+            own = (tool for tool in base if tool.ref.routed_name not in more)
+            object.__setattr__(self, name, (*own, *self.more.tools))
+        object.__setattr__(self, "refs", {**self.base.refs, **more})
+
+    @property
+    def finder(self) -> str | None:
+        """The deployment's: what a run has besides it is shown."""
+        return self.base.finder
+
+    def tool(self, routed_name: str) -> Tool | None:
+        """As the view that has the tool."""
+        return self._of(routed_name).tool(routed_name)
 
     @property
     def failures(self) -> Sequence[Failure]:
@@ -200,6 +233,19 @@ class Joined:
 
     def _of(self, routed_name: str) -> ToolView:
         return self.more if routed_name in self.more.entries else self.base
+
+
+def _for_source(invocation: ToolInvocation, native: str, deadline: anyio.CancelScope) -> ToolInvocation:
+    """As the source gets it: by its own name, and with what comes back from it checked."""
+    report, ask = invocation.on_progress, invocation.ask
+    if report is None and ask is None and invocation.native_name == native:
+        return invocation
+    return replace(
+        invocation,
+        native_name=native,
+        on_progress=None if report is None else clean_progress(report),
+        ask=None if ask is None else _outside(deadline, ask),
+    )
 
 
 def _outside(deadline: anyio.CancelScope, ask: AskUser) -> AskUser:

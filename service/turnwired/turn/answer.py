@@ -48,7 +48,7 @@ gRPC clients take by default."""
 class Answer:
     """The answer of one attempt. ``take`` batches of items, then ``finish`` once.
 
-    ``provider`` is written on what only that provider understands.
+    ``tools`` are those that it may name. ``provider`` is written on what only that provider understands.
     """
 
     def __init__(self, ids: Ids, tools: Mapping[str, ToolRef], provider: str = "") -> None:
@@ -56,7 +56,7 @@ class Answer:
         self.usage: Usage | None = None
         self.stopped: GenerationStopped | None = None
         self._ids = ids
-        self._tools = tools
+        self.tools = tools
         self._provider = provider
         self._entries: list[Piece] = []
         self._by_index: dict[int, Call] = {}
@@ -315,7 +315,7 @@ class Answer:
         self._end_part()
         call.call_id = self._ids.call()
         call.name = name
-        call.tool = self._tools.get(name)
+        call.tool = self.tools.get(name)
         self.calls.append(call)
         self._entries.append(call)
         self._events.append(ToolCallStarted(call.call_id, call.tool, "" if call.tool is not None else name))

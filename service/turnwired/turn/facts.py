@@ -6,11 +6,12 @@ work already given up is recognised and ignored. Durations are nanoseconds, meas
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from turnwired.domain.approval import ApprovalDecision, PermissionRequest
 from turnwired.domain.attachment import Attachment
-from turnwired.domain.event import HistoryTruncated
+from turnwired.domain.event import HistoryTruncated, ToolsChanged
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message, ToolResult
@@ -50,6 +51,19 @@ class HistoryCut:
     iteration: int
     attempt: int
     change: HistoryTruncated
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsRevised:
+    """The tools that may be called are these from this iteration on, by routed name. Before ModelCalled.
+
+    ``changes``: what the model sees of it.
+    """
+
+    iteration: int
+    attempt: int
+    tools: Mapping[str, ToolRef]
+    changes: tuple[ToolsChanged, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +271,9 @@ class DriverFailed:
     failure: Failure
 
 
+ModelFact = HistoryCut | ToolsRevised | ModelCalled | ModelEnded | ModelFailed | BudgetReached
+"""Facts about the model call that is under way."""
+
 ToolFact = ToolResolved | ToolProgress | InputAsked | ToolFinished | ApprovalAnswered | CallerResult | WaitExpired
 """Facts about calls of the answer that was given last."""
 
@@ -264,6 +281,7 @@ Fact = (
     Begin
     | PreparationFailed
     | HistoryCut
+    | ToolsRevised
     | ModelCalled
     | ModelProduced
     | ModelEnded

@@ -50,6 +50,7 @@ from turnwired.turn.facts import (
     InputGiven,
     ModelCalled,
     ModelEnded,
+    ModelFact,
     ModelFailed,
     ModelProduced,
     PreparationFailed,
@@ -57,6 +58,7 @@ from turnwired.turn.facts import (
     ToolFact,
     ToolProgress,
     ToolResultLate,
+    ToolsRevised,
     WaitExpired,
 )
 from turnwired.turn.history import Transcript, call_part
@@ -85,13 +87,12 @@ class TurnMachine:
         self.attempt = 0
         self.outcome: Outcome | None = None
         self.ignored = 0
-        self._ids = Ids(setup.run_id)
+        self._ids, self._tools = Ids(setup.run_id), setup.tools
         self._answer = self._new_answer()
         self._batch: ToolBatch | None = None
         self._transcript = Transcript(setup.run_id, self._ids)
         self._ledger = Ledger(setup.price)
-        self._calls_settled = 0
-        self._calls_completed = 0
+        self._calls_settled = self._calls_completed = 0
         self._waiting = Waiting(setup.run_id, setup.permissions, self._ids)
         self._admission = Admission(setup.bounds, setup.polling_tools, self._waiting.loop_action)
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
@@ -164,7 +165,7 @@ class TurnMachine:
                 self._begin(out)
             case PreparationFailed(failure):
                 self._stop(out, Ending(OutcomeKind.ERRORED, failure), FinishReason.ERROR)
-            case HistoryCut() | ModelCalled() | ModelEnded() | ModelFailed() | BudgetReached():
+            case HistoryCut() | ToolsRevised() | ModelCalled() | ModelEnded() | ModelFailed() | BudgetReached():
                 return self._is_current(fact.iteration, fact.attempt) and self._model_fact(fact, out)
             case RetryDue(iteration, attempt):
                 return self._retry_due(iteration, attempt, out)
@@ -241,7 +242,7 @@ class TurnMachine:
         return self._completion.output_cap if self._in_pass else OutputCap(self.setup.bounds.max_output_tokens)
 
     def _new_answer(self) -> Answer:
-        return Answer(self._ids, self.setup.tools, self.setup.model.provider)
+        return Answer(self._ids, self._tools, self.setup.model.provider)
 
     def _is_current(self, iteration: int, attempt: int) -> bool:
         return iteration == self.iteration and attempt == self.attempt
@@ -257,10 +258,13 @@ class TurnMachine:
         iteration = self.iteration
         return Step(tuple([Emitted(iteration, event) for event in events]))
 
-    def _model_fact(self, fact: HistoryCut | ModelCalled | ModelEnded | ModelFailed | BudgetReached, out: Out) -> bool:
+    def _model_fact(self, fact: ModelFact, out: Out) -> bool:
         match fact:
             case HistoryCut():
                 out.emit(fact.change)
+            case ToolsRevised():
+                self._tools = self._answer.tools = fact.tools
+                out.emit_all(fact.changes)
             case ModelCalled():
                 self._input_tokens, self._budget_cap = fact.input_tokens, fact.budget_cap
             case ModelEnded():
@@ -449,7 +453,7 @@ class TurnMachine:
         self._batch = ToolBatch(calls, self._ids, bounds.max_parallel_calls, returns=returns)
         self.state = TurnState.RUNNING_TOOLS
         out.emit_all(self._admission.notices(calls, verdicts))
-        self._batch.admit(out, self.setup.tools, verdicts)
+        self._batch.admit(out, self._tools, verdicts)
         if not self._abort_on_failure(out, self._batch):
             self._batch.resolve(out)
             self._advance_tools(out, self._batch)

@@ -29,8 +29,9 @@ def unpriced(usage: Usage, duration_ns: int) -> Cost | None:
 class TurnSetup:
     """What the run is, what bounds it and which tools it has.
 
-    ``tools`` maps routed names to tools, in the order in which the model sees them. ``price`` is pure: usage and
-    nanoseconds of one call to its cost, None when there is no price.
+    ``tools`` maps routed names to tools that may be called. ``offered`` names those that the model sees at first, in
+    its order; None: all of them. ``price`` is pure: usage and nanoseconds of one call to its cost, None when there is
+    no price.
     ``include_trace``: also when ANSWERED. ``notices`` follow RunStarted. ``check_output``: the final
     answer must be structured; None: it is free text. ``polling_tools``: routed names of tools that may be called again
     and again. ``permissions``: which calls run, which a person is asked about, which are denied.
@@ -43,6 +44,7 @@ class TurnSetup:
     effective_policy: EffectivePolicy
     bounds: Bounds
     tools: Mapping[str, ToolRef] = field(default_factory=dict[str, ToolRef])
+    offered: tuple[str, ...] | None = None
     session_id: str | None = None
     parent_run_id: str | None = None
     input_message_ids: tuple[str, ...] = ()
@@ -63,7 +65,7 @@ class TurnSetup:
             agent_revision=self.agent_revision,
             model=self.model,
             effective_policy=self.effective_policy,
-            tool_names=tuple(self.tools),
+            tool_names=tuple(self.tools) if self.offered is None else self.offered,
             session_id=self.session_id,
             parent_run_id=self.parent_run_id,
             input_message_ids=self.input_message_ids,

@@ -29,6 +29,7 @@ from turnwired.turn.facts import (
     ToolProgress,
     ToolResolved,
     ToolResultLate,
+    ToolsRevised,
     WaitExpired,
 )
 
@@ -52,7 +53,7 @@ class TurnState(Enum):
 
 
 _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
-_MODEL = frozenset({HistoryCut, ModelCalled, ModelProduced, ModelEnded, ModelFailed, BudgetReached})
+_MODEL = frozenset({HistoryCut, ToolsRevised, ModelCalled, ModelProduced, ModelEnded, ModelFailed, BudgetReached})
 _TOOLS = frozenset({ToolResolved, ToolProgress, InputAsked, ToolFinished})
 _CALLER = frozenset({ApprovalAnswered, CallerResult, WaitExpired})
 _MORE = frozenset({AttachmentArrived, InputGiven})

@@ -28,6 +28,7 @@ from turnwired.domain.event import (
     ToolCallExecuting,
     ToolCallFinished,
     ToolCallStarted,
+    ToolsChanged,
 )
 from turnwired.domain.message import (
     Blob,
@@ -112,6 +113,8 @@ class TraceFold:
                 self._close(self._begin(logged, HistoryChangeTrace(messages, groups, before, after)), logged)
             case Notice() as notice:
                 self._close(self._begin(logged, notice), logged)
+            case ToolsChanged() as change:
+                self._close(self._begin(logged, change.notice()), logged)
             case _:
                 self._add_waiting(logged)
 

@@ -29,6 +29,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Why the tools of a run changed.
+type ToolsChangeCause int32
+
+const (
+	// Not used.
+	ToolsChangeCause_TOOLS_CHANGE_CAUSE_UNSPECIFIED ToolsChangeCause = 0
+	// A source came, went or lists other tools.
+	ToolsChangeCause_TOOLS_CHANGE_CAUSE_SOURCES ToolsChangeCause = 1
+	// The model looked for tools and found these.
+	ToolsChangeCause_TOOLS_CHANGE_CAUSE_FOUND ToolsChangeCause = 2
+)
+
+// Enum value maps for ToolsChangeCause.
+var (
+	ToolsChangeCause_name = map[int32]string{
+		0: "TOOLS_CHANGE_CAUSE_UNSPECIFIED",
+		1: "TOOLS_CHANGE_CAUSE_SOURCES",
+		2: "TOOLS_CHANGE_CAUSE_FOUND",
+	}
+	ToolsChangeCause_value = map[string]int32{
+		"TOOLS_CHANGE_CAUSE_UNSPECIFIED": 0,
+		"TOOLS_CHANGE_CAUSE_SOURCES":     1,
+		"TOOLS_CHANGE_CAUSE_FOUND":       2,
+	}
+)
+
+func (x ToolsChangeCause) Enum() *ToolsChangeCause {
+	p := new(ToolsChangeCause)
+	*p = x
+	return p
+}
+
+func (x ToolsChangeCause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ToolsChangeCause) Descriptor() protoreflect.EnumDescriptor {
+	return file_turnwire_v1_event_proto_enumTypes[0].Descriptor()
+}
+
+func (ToolsChangeCause) Type() protoreflect.EnumType {
+	return &file_turnwire_v1_event_proto_enumTypes[0]
+}
+
+func (x ToolsChangeCause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ToolsChangeCause.Descriptor instead.
+func (ToolsChangeCause) EnumDescriptor() ([]byte, []int) {
+	return file_turnwire_v1_event_proto_rawDescGZIP(), []int{0}
+}
+
 // A place in the log of a run. A reader keeps the epoch and through_sequence
 // of the last frame it has applied. INVALID_ARGUMENT for a cursor that no frame
 // of the run can have given.
@@ -128,6 +181,7 @@ type RunEvent struct {
 	//	*RunEvent_InputAppended
 	//	*RunEvent_CompactionStarted
 	//	*RunEvent_CompactionFinished
+	//	*RunEvent_ToolsChanged
 	Event         isRunEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -414,6 +468,15 @@ func (x *RunEvent) GetCompactionFinished() *CompactionFinished {
 	return nil
 }
 
+func (x *RunEvent) GetToolsChanged() *ToolsChanged {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_ToolsChanged); ok {
+			return x.ToolsChanged
+		}
+	}
+	return nil
+}
+
 type isRunEvent_Event interface {
 	isRunEvent_Event()
 }
@@ -538,6 +601,11 @@ type RunEvent_CompactionFinished struct {
 	CompactionFinished *CompactionFinished `protobuf:"bytes,34,opt,name=compaction_finished,json=compactionFinished,proto3,oneof"`
 }
 
+type RunEvent_ToolsChanged struct {
+	// The tools that the model sees, or may call, are others from here on.
+	ToolsChanged *ToolsChanged `protobuf:"bytes,35,opt,name=tools_changed,json=toolsChanged,proto3,oneof"`
+}
+
 func (*RunEvent_TextDelta) isRunEvent_Event() {}
 
 func (*RunEvent_ReasoningDelta) isRunEvent_Event() {}
@@ -585,6 +653,8 @@ func (*RunEvent_InputAppended) isRunEvent_Event() {}
 func (*RunEvent_CompactionStarted) isRunEvent_Event() {}
 
 func (*RunEvent_CompactionFinished) isRunEvent_Event() {}
+
+func (*RunEvent_ToolsChanged) isRunEvent_Event() {}
 
 // First event of every run.
 type RunStarted struct {
@@ -713,15 +783,21 @@ func (x *RunStarted) GetInputMessageIds() []string {
 	return nil
 }
 
-// The run waits for the caller. Repeated in full whenever the set changes.
+// The run waits for the caller. Repeated whenever the set changes: in full, or
+// with only_new while the set is large. Run.waiting is always in full.
 type RunWaiting struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Approvals to resolve with ResolveApproval.
 	Approvals []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
 	// Calls to execute and hand in with SubmitToolResults.
 	ClientToolCalls []*ToolCall `protobuf:"bytes,2,rep,name=client_tool_calls,json=clientToolCalls,proto3" json:"client_tool_calls,omitempty"`
-	// When the run gives up waiting. Unset when it never does.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// When the run gives up waiting for the first of the whole set. Unset when
+	// it never does.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// The lists hold only what is new. The run waits as well for what earlier
+	// RunWaiting named and has had neither ApprovalResolved nor ToolCallFinished
+	// since.
+	OnlyNew       bool `protobuf:"varint,4,opt,name=only_new,json=onlyNew,proto3" json:"only_new,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -775,6 +851,13 @@ func (x *RunWaiting) GetExpireTime() *timestamppb.Timestamp {
 		return x.ExpireTime
 	}
 	return nil
+}
+
+func (x *RunWaiting) GetOnlyNew() bool {
+	if x != nil {
+		return x.OnlyNew
+	}
+	return false
 }
 
 // The run goes on after waiting.
@@ -1967,6 +2050,83 @@ func (x *HistoryTruncated) GetTokensAfter() int64 {
 	return 0
 }
 
+// The tools of the run changed, at the beginning of an iteration. What the model
+// sees is RunStarted.tool_names and, behind them, what was added since.
+type ToolsChanged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why.
+	Cause ToolsChangeCause `protobuf:"varint,1,opt,name=cause,proto3,enum=turnwire.v1.ToolsChangeCause" json:"cause,omitempty"`
+	// Routed names of tools that the model sees from here on, in its order; also
+	// of those that were removed and are back.
+	Added []string `protobuf:"bytes,2,rep,name=added,proto3" json:"added,omitempty"`
+	// Routed names of tools that are not there any more. The model may still see
+	// them, so that what a provider has cached holds; a call of one is an error
+	// that says so.
+	Removed []string `protobuf:"bytes,3,rep,name=removed,proto3" json:"removed,omitempty"`
+	// Routed names of tools whose description or schema is another one.
+	Updated       []string `protobuf:"bytes,4,rep,name=updated,proto3" json:"updated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolsChanged) Reset() {
+	*x = ToolsChanged{}
+	mi := &file_turnwire_v1_event_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolsChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolsChanged) ProtoMessage() {}
+
+func (x *ToolsChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_turnwire_v1_event_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolsChanged.ProtoReflect.Descriptor instead.
+func (*ToolsChanged) Descriptor() ([]byte, []int) {
+	return file_turnwire_v1_event_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ToolsChanged) GetCause() ToolsChangeCause {
+	if x != nil {
+		return x.Cause
+	}
+	return ToolsChangeCause_TOOLS_CHANGE_CAUSE_UNSPECIFIED
+}
+
+func (x *ToolsChanged) GetAdded() []string {
+	if x != nil {
+		return x.Added
+	}
+	return nil
+}
+
+func (x *ToolsChanged) GetRemoved() []string {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *ToolsChanged) GetUpdated() []string {
+	if x != nil {
+		return x.Updated
+	}
+	return nil
+}
+
 // The caller added input.
 type InputAppended struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1978,7 +2138,7 @@ type InputAppended struct {
 
 func (x *InputAppended) Reset() {
 	*x = InputAppended{}
-	mi := &file_turnwire_v1_event_proto_msgTypes[22]
+	mi := &file_turnwire_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2150,7 @@ func (x *InputAppended) String() string {
 func (*InputAppended) ProtoMessage() {}
 
 func (x *InputAppended) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_event_proto_msgTypes[22]
+	mi := &file_turnwire_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2163,7 @@ func (x *InputAppended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputAppended.ProtoReflect.Descriptor instead.
 func (*InputAppended) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_turnwire_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InputAppended) GetInput() []*Message {
@@ -2026,7 +2186,7 @@ type CompactionStarted struct {
 
 func (x *CompactionStarted) Reset() {
 	*x = CompactionStarted{}
-	mi := &file_turnwire_v1_event_proto_msgTypes[23]
+	mi := &file_turnwire_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2198,7 @@ func (x *CompactionStarted) String() string {
 func (*CompactionStarted) ProtoMessage() {}
 
 func (x *CompactionStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_event_proto_msgTypes[23]
+	mi := &file_turnwire_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2211,7 @@ func (x *CompactionStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionStarted.ProtoReflect.Descriptor instead.
 func (*CompactionStarted) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_turnwire_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CompactionStarted) GetMessageCount() int32 {
@@ -2095,7 +2255,7 @@ type CompactionFinished struct {
 
 func (x *CompactionFinished) Reset() {
 	*x = CompactionFinished{}
-	mi := &file_turnwire_v1_event_proto_msgTypes[24]
+	mi := &file_turnwire_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2267,7 @@ func (x *CompactionFinished) String() string {
 func (*CompactionFinished) ProtoMessage() {}
 
 func (x *CompactionFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_event_proto_msgTypes[24]
+	mi := &file_turnwire_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2280,7 @@ func (x *CompactionFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionFinished.ProtoReflect.Descriptor instead.
 func (*CompactionFinished) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_event_proto_rawDescGZIP(), []int{24}
+	return file_turnwire_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CompactionFinished) GetDroppedMessageCount() int32 {
@@ -2193,7 +2353,7 @@ const file_turnwire_v1_event_proto_rawDesc = "" +
 	"\x17turnwire/v1/event.proto\x12\vturnwire.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aturnwire/v1/approval.proto\x1a\x19turnwire/v1/message.proto\x1a\x17turnwire/v1/model.proto\x1a\x19turnwire/v1/outcome.proto\x1a\x18turnwire/v1/policy.proto\x1a\x16turnwire/v1/tool.proto\x1a\x17turnwire/v1/trace.proto\x1a\x17turnwire/v1/usage.proto\":\n" +
 	"\x06Cursor\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x1a\n" +
-	"\bsequence\x18\x02 \x01(\x03R\bsequence\"\xe6\x0f\n" +
+	"\bsequence\x18\x02 \x01(\x03R\bsequence\"\xa8\x10\n" +
 	"\bRunEvent\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12*\n" +
 	"\x0efirst_sequence\x18\x02 \x01(\x03H\x01R\rfirstSequence\x88\x01\x01\x129\n" +
@@ -2227,7 +2387,8 @@ const file_turnwire_v1_event_proto_rawDesc = "" +
 	"\x06notice\x18\x1f \x01(\v2\x13.turnwire.v1.NoticeH\x00R\x06notice\x12C\n" +
 	"\x0einput_appended\x18  \x01(\v2\x1a.turnwire.v1.InputAppendedH\x00R\rinputAppended\x12O\n" +
 	"\x12compaction_started\x18! \x01(\v2\x1e.turnwire.v1.CompactionStartedH\x00R\x11compactionStarted\x12R\n" +
-	"\x13compaction_finished\x18\" \x01(\v2\x1f.turnwire.v1.CompactionFinishedH\x00R\x12compactionFinishedB\a\n" +
+	"\x13compaction_finished\x18\" \x01(\v2\x1f.turnwire.v1.CompactionFinishedH\x00R\x12compactionFinished\x12@\n" +
+	"\rtools_changed\x18# \x01(\v2\x19.turnwire.v1.ToolsChangedH\x00R\ftoolsChangedB\a\n" +
 	"\x05eventB\x11\n" +
 	"\x0f_first_sequence\"\xda\x03\n" +
 	"\n" +
@@ -2246,13 +2407,14 @@ const file_turnwire_v1_event_proto_rawDesc = "" +
 	"\x11input_message_ids\x18\n" +
 	" \x03(\tR\x0finputMessageIdsB\r\n" +
 	"\v_session_idB\x10\n" +
-	"\x0e_parent_run_id\"\xc1\x01\n" +
+	"\x0e_parent_run_id\"\xdc\x01\n" +
 	"\n" +
 	"RunWaiting\x123\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x15.turnwire.v1.ApprovalR\tapprovals\x12A\n" +
 	"\x11client_tool_calls\x18\x02 \x03(\v2\x15.turnwire.v1.ToolCallR\x0fclientToolCalls\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\f\n" +
+	"expireTime\x12\x19\n" +
+	"\bonly_new\x18\x04 \x01(\bR\aonlyNew\"\f\n" +
 	"\n" +
 	"RunResumed\"\xcc\x03\n" +
 	"\vRunFinished\x12.\n" +
@@ -2340,7 +2502,12 @@ const file_turnwire_v1_event_proto_rawDesc = "" +
 	"\x15dropped_message_count\x18\x01 \x01(\x05R\x13droppedMessageCount\x127\n" +
 	"\x18dropped_tool_group_count\x18\x02 \x01(\x05R\x15droppedToolGroupCount\x12#\n" +
 	"\rtokens_before\x18\x03 \x01(\x03R\ftokensBefore\x12!\n" +
-	"\ftokens_after\x18\x04 \x01(\x03R\vtokensAfter\";\n" +
+	"\ftokens_after\x18\x04 \x01(\x03R\vtokensAfter\"\x8d\x01\n" +
+	"\fToolsChanged\x123\n" +
+	"\x05cause\x18\x01 \x01(\x0e2\x1d.turnwire.v1.ToolsChangeCauseR\x05cause\x12\x14\n" +
+	"\x05added\x18\x02 \x03(\tR\x05added\x12\x18\n" +
+	"\aremoved\x18\x03 \x03(\tR\aremoved\x12\x18\n" +
+	"\aupdated\x18\x04 \x03(\tR\aupdated\";\n" +
 	"\rInputAppended\x12*\n" +
 	"\x05input\x18\x01 \x03(\v2\x14.turnwire.v1.MessageR\x05input\"]\n" +
 	"\x11CompactionStarted\x12#\n" +
@@ -2355,7 +2522,11 @@ const file_turnwire_v1_event_proto_rawDesc = "" +
 	"\x05usage\x18\x06 \x01(\v2\x12.turnwire.v1.UsageR\x05usage\x12%\n" +
 	"\x04cost\x18\a \x01(\v2\x11.turnwire.v1.CostR\x04cost\x125\n" +
 	"\bduration\x18\b \x01(\v2\x19.google.protobuf.DurationR\bduration\x12.\n" +
-	"\afailure\x18\t \x01(\v2\x14.turnwire.v1.FailureR\afailureBU\n" +
+	"\afailure\x18\t \x01(\v2\x14.turnwire.v1.FailureR\afailure*t\n" +
+	"\x10ToolsChangeCause\x12\"\n" +
+	"\x1eTOOLS_CHANGE_CAUSE_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aTOOLS_CHANGE_CAUSE_SOURCES\x10\x01\x12\x1c\n" +
+	"\x18TOOLS_CHANGE_CAUSE_FOUND\x10\x02BU\n" +
 	"\x0fdev.turnwire.v1B\n" +
 	"EventProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\vTurnwire.V1b\x06proto3"
 
@@ -2371,126 +2542,131 @@ func file_turnwire_v1_event_proto_rawDescGZIP() []byte {
 	return file_turnwire_v1_event_proto_rawDescData
 }
 
-var file_turnwire_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_turnwire_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_turnwire_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_turnwire_v1_event_proto_goTypes = []any{
-	(*Cursor)(nil),                    // 0: turnwire.v1.Cursor
-	(*RunEvent)(nil),                  // 1: turnwire.v1.RunEvent
-	(*RunStarted)(nil),                // 2: turnwire.v1.RunStarted
-	(*RunWaiting)(nil),                // 3: turnwire.v1.RunWaiting
-	(*RunResumed)(nil),                // 4: turnwire.v1.RunResumed
-	(*RunFinished)(nil),               // 5: turnwire.v1.RunFinished
-	(*IterationStarted)(nil),          // 6: turnwire.v1.IterationStarted
-	(*IterationFinished)(nil),         // 7: turnwire.v1.IterationFinished
-	(*IterationRetryScheduled)(nil),   // 8: turnwire.v1.IterationRetryScheduled
-	(*TextDelta)(nil),                 // 9: turnwire.v1.TextDelta
-	(*ReasoningDelta)(nil),            // 10: turnwire.v1.ReasoningDelta
-	(*PartFinished)(nil),              // 11: turnwire.v1.PartFinished
-	(*ToolCallStarted)(nil),           // 12: turnwire.v1.ToolCallStarted
-	(*ToolCallArgumentsDelta)(nil),    // 13: turnwire.v1.ToolCallArgumentsDelta
-	(*ToolCallArgumentsFinished)(nil), // 14: turnwire.v1.ToolCallArgumentsFinished
-	(*ToolCallExecuting)(nil),         // 15: turnwire.v1.ToolCallExecuting
-	(*ToolCallProgressed)(nil),        // 16: turnwire.v1.ToolCallProgressed
-	(*ToolCallFinished)(nil),          // 17: turnwire.v1.ToolCallFinished
-	(*ApprovalRequested)(nil),         // 18: turnwire.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),          // 19: turnwire.v1.ApprovalResolved
-	(*AttachmentUpdated)(nil),         // 20: turnwire.v1.AttachmentUpdated
-	(*HistoryTruncated)(nil),          // 21: turnwire.v1.HistoryTruncated
-	(*InputAppended)(nil),             // 22: turnwire.v1.InputAppended
-	(*CompactionStarted)(nil),         // 23: turnwire.v1.CompactionStarted
-	(*CompactionFinished)(nil),        // 24: turnwire.v1.CompactionFinished
-	(*timestamppb.Timestamp)(nil),     // 25: google.protobuf.Timestamp
-	(*Notice)(nil),                    // 26: turnwire.v1.Notice
-	(*ModelSelection)(nil),            // 27: turnwire.v1.ModelSelection
-	(*EffectivePolicy)(nil),           // 28: turnwire.v1.EffectivePolicy
-	(*TraceContext)(nil),              // 29: turnwire.v1.TraceContext
-	(*Approval)(nil),                  // 30: turnwire.v1.Approval
-	(*ToolCall)(nil),                  // 31: turnwire.v1.ToolCall
-	(*Outcome)(nil),                   // 32: turnwire.v1.Outcome
-	(*Message)(nil),                   // 33: turnwire.v1.Message
-	(*Usage)(nil),                     // 34: turnwire.v1.Usage
-	(*Cost)(nil),                      // 35: turnwire.v1.Cost
-	(*ModelUsage)(nil),                // 36: turnwire.v1.ModelUsage
-	(*RunTrace)(nil),                  // 37: turnwire.v1.RunTrace
-	(IterationKind)(0),                // 38: turnwire.v1.IterationKind
-	(FinishReason)(0),                 // 39: turnwire.v1.FinishReason
-	(*durationpb.Duration)(nil),       // 40: google.protobuf.Duration
-	(*Failure)(nil),                   // 41: turnwire.v1.Failure
-	(*Part)(nil),                      // 42: turnwire.v1.Part
-	(*ToolRef)(nil),                   // 43: turnwire.v1.ToolRef
-	(*ToolResult)(nil),                // 44: turnwire.v1.ToolResult
-	(ApprovalDecision)(0),             // 45: turnwire.v1.ApprovalDecision
-	(*PermissionRule)(nil),            // 46: turnwire.v1.PermissionRule
-	(*Attachment)(nil),                // 47: turnwire.v1.Attachment
+	(ToolsChangeCause)(0),             // 0: turnwire.v1.ToolsChangeCause
+	(*Cursor)(nil),                    // 1: turnwire.v1.Cursor
+	(*RunEvent)(nil),                  // 2: turnwire.v1.RunEvent
+	(*RunStarted)(nil),                // 3: turnwire.v1.RunStarted
+	(*RunWaiting)(nil),                // 4: turnwire.v1.RunWaiting
+	(*RunResumed)(nil),                // 5: turnwire.v1.RunResumed
+	(*RunFinished)(nil),               // 6: turnwire.v1.RunFinished
+	(*IterationStarted)(nil),          // 7: turnwire.v1.IterationStarted
+	(*IterationFinished)(nil),         // 8: turnwire.v1.IterationFinished
+	(*IterationRetryScheduled)(nil),   // 9: turnwire.v1.IterationRetryScheduled
+	(*TextDelta)(nil),                 // 10: turnwire.v1.TextDelta
+	(*ReasoningDelta)(nil),            // 11: turnwire.v1.ReasoningDelta
+	(*PartFinished)(nil),              // 12: turnwire.v1.PartFinished
+	(*ToolCallStarted)(nil),           // 13: turnwire.v1.ToolCallStarted
+	(*ToolCallArgumentsDelta)(nil),    // 14: turnwire.v1.ToolCallArgumentsDelta
+	(*ToolCallArgumentsFinished)(nil), // 15: turnwire.v1.ToolCallArgumentsFinished
+	(*ToolCallExecuting)(nil),         // 16: turnwire.v1.ToolCallExecuting
+	(*ToolCallProgressed)(nil),        // 17: turnwire.v1.ToolCallProgressed
+	(*ToolCallFinished)(nil),          // 18: turnwire.v1.ToolCallFinished
+	(*ApprovalRequested)(nil),         // 19: turnwire.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),          // 20: turnwire.v1.ApprovalResolved
+	(*AttachmentUpdated)(nil),         // 21: turnwire.v1.AttachmentUpdated
+	(*HistoryTruncated)(nil),          // 22: turnwire.v1.HistoryTruncated
+	(*ToolsChanged)(nil),              // 23: turnwire.v1.ToolsChanged
+	(*InputAppended)(nil),             // 24: turnwire.v1.InputAppended
+	(*CompactionStarted)(nil),         // 25: turnwire.v1.CompactionStarted
+	(*CompactionFinished)(nil),        // 26: turnwire.v1.CompactionFinished
+	(*timestamppb.Timestamp)(nil),     // 27: google.protobuf.Timestamp
+	(*Notice)(nil),                    // 28: turnwire.v1.Notice
+	(*ModelSelection)(nil),            // 29: turnwire.v1.ModelSelection
+	(*EffectivePolicy)(nil),           // 30: turnwire.v1.EffectivePolicy
+	(*TraceContext)(nil),              // 31: turnwire.v1.TraceContext
+	(*Approval)(nil),                  // 32: turnwire.v1.Approval
+	(*ToolCall)(nil),                  // 33: turnwire.v1.ToolCall
+	(*Outcome)(nil),                   // 34: turnwire.v1.Outcome
+	(*Message)(nil),                   // 35: turnwire.v1.Message
+	(*Usage)(nil),                     // 36: turnwire.v1.Usage
+	(*Cost)(nil),                      // 37: turnwire.v1.Cost
+	(*ModelUsage)(nil),                // 38: turnwire.v1.ModelUsage
+	(*RunTrace)(nil),                  // 39: turnwire.v1.RunTrace
+	(IterationKind)(0),                // 40: turnwire.v1.IterationKind
+	(FinishReason)(0),                 // 41: turnwire.v1.FinishReason
+	(*durationpb.Duration)(nil),       // 42: google.protobuf.Duration
+	(*Failure)(nil),                   // 43: turnwire.v1.Failure
+	(*Part)(nil),                      // 44: turnwire.v1.Part
+	(*ToolRef)(nil),                   // 45: turnwire.v1.ToolRef
+	(*ToolResult)(nil),                // 46: turnwire.v1.ToolResult
+	(ApprovalDecision)(0),             // 47: turnwire.v1.ApprovalDecision
+	(*PermissionRule)(nil),            // 48: turnwire.v1.PermissionRule
+	(*Attachment)(nil),                // 49: turnwire.v1.Attachment
 }
 var file_turnwire_v1_event_proto_depIdxs = []int32{
-	25, // 0: turnwire.v1.RunEvent.event_time:type_name -> google.protobuf.Timestamp
-	9,  // 1: turnwire.v1.RunEvent.text_delta:type_name -> turnwire.v1.TextDelta
-	10, // 2: turnwire.v1.RunEvent.reasoning_delta:type_name -> turnwire.v1.ReasoningDelta
-	13, // 3: turnwire.v1.RunEvent.tool_call_arguments_delta:type_name -> turnwire.v1.ToolCallArgumentsDelta
-	16, // 4: turnwire.v1.RunEvent.tool_call_progressed:type_name -> turnwire.v1.ToolCallProgressed
-	11, // 5: turnwire.v1.RunEvent.part_finished:type_name -> turnwire.v1.PartFinished
-	2,  // 6: turnwire.v1.RunEvent.run_started:type_name -> turnwire.v1.RunStarted
-	3,  // 7: turnwire.v1.RunEvent.run_waiting:type_name -> turnwire.v1.RunWaiting
-	4,  // 8: turnwire.v1.RunEvent.run_resumed:type_name -> turnwire.v1.RunResumed
-	5,  // 9: turnwire.v1.RunEvent.run_finished:type_name -> turnwire.v1.RunFinished
-	6,  // 10: turnwire.v1.RunEvent.iteration_started:type_name -> turnwire.v1.IterationStarted
-	7,  // 11: turnwire.v1.RunEvent.iteration_finished:type_name -> turnwire.v1.IterationFinished
-	8,  // 12: turnwire.v1.RunEvent.iteration_retry_scheduled:type_name -> turnwire.v1.IterationRetryScheduled
-	12, // 13: turnwire.v1.RunEvent.tool_call_started:type_name -> turnwire.v1.ToolCallStarted
-	14, // 14: turnwire.v1.RunEvent.tool_call_arguments_finished:type_name -> turnwire.v1.ToolCallArgumentsFinished
-	15, // 15: turnwire.v1.RunEvent.tool_call_executing:type_name -> turnwire.v1.ToolCallExecuting
-	17, // 16: turnwire.v1.RunEvent.tool_call_finished:type_name -> turnwire.v1.ToolCallFinished
-	18, // 17: turnwire.v1.RunEvent.approval_requested:type_name -> turnwire.v1.ApprovalRequested
-	19, // 18: turnwire.v1.RunEvent.approval_resolved:type_name -> turnwire.v1.ApprovalResolved
-	20, // 19: turnwire.v1.RunEvent.attachment_updated:type_name -> turnwire.v1.AttachmentUpdated
-	21, // 20: turnwire.v1.RunEvent.history_truncated:type_name -> turnwire.v1.HistoryTruncated
-	26, // 21: turnwire.v1.RunEvent.notice:type_name -> turnwire.v1.Notice
-	22, // 22: turnwire.v1.RunEvent.input_appended:type_name -> turnwire.v1.InputAppended
-	23, // 23: turnwire.v1.RunEvent.compaction_started:type_name -> turnwire.v1.CompactionStarted
-	24, // 24: turnwire.v1.RunEvent.compaction_finished:type_name -> turnwire.v1.CompactionFinished
-	27, // 25: turnwire.v1.RunStarted.model:type_name -> turnwire.v1.ModelSelection
-	28, // 26: turnwire.v1.RunStarted.effective_policy:type_name -> turnwire.v1.EffectivePolicy
-	29, // 27: turnwire.v1.RunStarted.trace_context:type_name -> turnwire.v1.TraceContext
-	30, // 28: turnwire.v1.RunWaiting.approvals:type_name -> turnwire.v1.Approval
-	31, // 29: turnwire.v1.RunWaiting.client_tool_calls:type_name -> turnwire.v1.ToolCall
-	25, // 30: turnwire.v1.RunWaiting.expire_time:type_name -> google.protobuf.Timestamp
-	32, // 31: turnwire.v1.RunFinished.outcome:type_name -> turnwire.v1.Outcome
-	33, // 32: turnwire.v1.RunFinished.message:type_name -> turnwire.v1.Message
-	34, // 33: turnwire.v1.RunFinished.usage:type_name -> turnwire.v1.Usage
-	35, // 34: turnwire.v1.RunFinished.cost:type_name -> turnwire.v1.Cost
-	36, // 35: turnwire.v1.RunFinished.model_usage:type_name -> turnwire.v1.ModelUsage
-	37, // 36: turnwire.v1.RunFinished.trace:type_name -> turnwire.v1.RunTrace
-	38, // 37: turnwire.v1.IterationStarted.kind:type_name -> turnwire.v1.IterationKind
-	27, // 38: turnwire.v1.IterationStarted.model:type_name -> turnwire.v1.ModelSelection
-	39, // 39: turnwire.v1.IterationFinished.finish_reason:type_name -> turnwire.v1.FinishReason
-	34, // 40: turnwire.v1.IterationFinished.usage:type_name -> turnwire.v1.Usage
-	35, // 41: turnwire.v1.IterationFinished.cost:type_name -> turnwire.v1.Cost
-	40, // 42: turnwire.v1.IterationFinished.duration:type_name -> google.protobuf.Duration
-	40, // 43: turnwire.v1.IterationFinished.time_to_first_token:type_name -> google.protobuf.Duration
-	41, // 44: turnwire.v1.IterationFinished.failure:type_name -> turnwire.v1.Failure
-	40, // 45: turnwire.v1.IterationRetryScheduled.delay:type_name -> google.protobuf.Duration
-	41, // 46: turnwire.v1.IterationRetryScheduled.failure:type_name -> turnwire.v1.Failure
-	34, // 47: turnwire.v1.IterationRetryScheduled.usage:type_name -> turnwire.v1.Usage
-	35, // 48: turnwire.v1.IterationRetryScheduled.cost:type_name -> turnwire.v1.Cost
-	42, // 49: turnwire.v1.PartFinished.part:type_name -> turnwire.v1.Part
-	43, // 50: turnwire.v1.ToolCallStarted.tool:type_name -> turnwire.v1.ToolRef
-	44, // 51: turnwire.v1.ToolCallFinished.result:type_name -> turnwire.v1.ToolResult
-	40, // 52: turnwire.v1.ToolCallFinished.duration:type_name -> google.protobuf.Duration
-	30, // 53: turnwire.v1.ApprovalRequested.approval:type_name -> turnwire.v1.Approval
-	45, // 54: turnwire.v1.ApprovalResolved.decision:type_name -> turnwire.v1.ApprovalDecision
-	46, // 55: turnwire.v1.ApprovalResolved.added_rules:type_name -> turnwire.v1.PermissionRule
-	47, // 56: turnwire.v1.AttachmentUpdated.attachment:type_name -> turnwire.v1.Attachment
-	33, // 57: turnwire.v1.InputAppended.input:type_name -> turnwire.v1.Message
-	33, // 58: turnwire.v1.CompactionFinished.summary:type_name -> turnwire.v1.Message
-	34, // 59: turnwire.v1.CompactionFinished.usage:type_name -> turnwire.v1.Usage
-	35, // 60: turnwire.v1.CompactionFinished.cost:type_name -> turnwire.v1.Cost
-	40, // 61: turnwire.v1.CompactionFinished.duration:type_name -> google.protobuf.Duration
-	41, // 62: turnwire.v1.CompactionFinished.failure:type_name -> turnwire.v1.Failure
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	27, // 0: turnwire.v1.RunEvent.event_time:type_name -> google.protobuf.Timestamp
+	10, // 1: turnwire.v1.RunEvent.text_delta:type_name -> turnwire.v1.TextDelta
+	11, // 2: turnwire.v1.RunEvent.reasoning_delta:type_name -> turnwire.v1.ReasoningDelta
+	14, // 3: turnwire.v1.RunEvent.tool_call_arguments_delta:type_name -> turnwire.v1.ToolCallArgumentsDelta
+	17, // 4: turnwire.v1.RunEvent.tool_call_progressed:type_name -> turnwire.v1.ToolCallProgressed
+	12, // 5: turnwire.v1.RunEvent.part_finished:type_name -> turnwire.v1.PartFinished
+	3,  // 6: turnwire.v1.RunEvent.run_started:type_name -> turnwire.v1.RunStarted
+	4,  // 7: turnwire.v1.RunEvent.run_waiting:type_name -> turnwire.v1.RunWaiting
+	5,  // 8: turnwire.v1.RunEvent.run_resumed:type_name -> turnwire.v1.RunResumed
+	6,  // 9: turnwire.v1.RunEvent.run_finished:type_name -> turnwire.v1.RunFinished
+	7,  // 10: turnwire.v1.RunEvent.iteration_started:type_name -> turnwire.v1.IterationStarted
+	8,  // 11: turnwire.v1.RunEvent.iteration_finished:type_name -> turnwire.v1.IterationFinished
+	9,  // 12: turnwire.v1.RunEvent.iteration_retry_scheduled:type_name -> turnwire.v1.IterationRetryScheduled
+	13, // 13: turnwire.v1.RunEvent.tool_call_started:type_name -> turnwire.v1.ToolCallStarted
+	15, // 14: turnwire.v1.RunEvent.tool_call_arguments_finished:type_name -> turnwire.v1.ToolCallArgumentsFinished
+	16, // 15: turnwire.v1.RunEvent.tool_call_executing:type_name -> turnwire.v1.ToolCallExecuting
+	18, // 16: turnwire.v1.RunEvent.tool_call_finished:type_name -> turnwire.v1.ToolCallFinished
+	19, // 17: turnwire.v1.RunEvent.approval_requested:type_name -> turnwire.v1.ApprovalRequested
+	20, // 18: turnwire.v1.RunEvent.approval_resolved:type_name -> turnwire.v1.ApprovalResolved
+	21, // 19: turnwire.v1.RunEvent.attachment_updated:type_name -> turnwire.v1.AttachmentUpdated
+	22, // 20: turnwire.v1.RunEvent.history_truncated:type_name -> turnwire.v1.HistoryTruncated
+	28, // 21: turnwire.v1.RunEvent.notice:type_name -> turnwire.v1.Notice
+	24, // 22: turnwire.v1.RunEvent.input_appended:type_name -> turnwire.v1.InputAppended
+	25, // 23: turnwire.v1.RunEvent.compaction_started:type_name -> turnwire.v1.CompactionStarted
+	26, // 24: turnwire.v1.RunEvent.compaction_finished:type_name -> turnwire.v1.CompactionFinished
+	23, // 25: turnwire.v1.RunEvent.tools_changed:type_name -> turnwire.v1.ToolsChanged
+	29, // 26: turnwire.v1.RunStarted.model:type_name -> turnwire.v1.ModelSelection
+	30, // 27: turnwire.v1.RunStarted.effective_policy:type_name -> turnwire.v1.EffectivePolicy
+	31, // 28: turnwire.v1.RunStarted.trace_context:type_name -> turnwire.v1.TraceContext
+	32, // 29: turnwire.v1.RunWaiting.approvals:type_name -> turnwire.v1.Approval
+	33, // 30: turnwire.v1.RunWaiting.client_tool_calls:type_name -> turnwire.v1.ToolCall
+	27, // 31: turnwire.v1.RunWaiting.expire_time:type_name -> google.protobuf.Timestamp
+	34, // 32: turnwire.v1.RunFinished.outcome:type_name -> turnwire.v1.Outcome
+	35, // 33: turnwire.v1.RunFinished.message:type_name -> turnwire.v1.Message
+	36, // 34: turnwire.v1.RunFinished.usage:type_name -> turnwire.v1.Usage
+	37, // 35: turnwire.v1.RunFinished.cost:type_name -> turnwire.v1.Cost
+	38, // 36: turnwire.v1.RunFinished.model_usage:type_name -> turnwire.v1.ModelUsage
+	39, // 37: turnwire.v1.RunFinished.trace:type_name -> turnwire.v1.RunTrace
+	40, // 38: turnwire.v1.IterationStarted.kind:type_name -> turnwire.v1.IterationKind
+	29, // 39: turnwire.v1.IterationStarted.model:type_name -> turnwire.v1.ModelSelection
+	41, // 40: turnwire.v1.IterationFinished.finish_reason:type_name -> turnwire.v1.FinishReason
+	36, // 41: turnwire.v1.IterationFinished.usage:type_name -> turnwire.v1.Usage
+	37, // 42: turnwire.v1.IterationFinished.cost:type_name -> turnwire.v1.Cost
+	42, // 43: turnwire.v1.IterationFinished.duration:type_name -> google.protobuf.Duration
+	42, // 44: turnwire.v1.IterationFinished.time_to_first_token:type_name -> google.protobuf.Duration
+	43, // 45: turnwire.v1.IterationFinished.failure:type_name -> turnwire.v1.Failure
+	42, // 46: turnwire.v1.IterationRetryScheduled.delay:type_name -> google.protobuf.Duration
+	43, // 47: turnwire.v1.IterationRetryScheduled.failure:type_name -> turnwire.v1.Failure
+	36, // 48: turnwire.v1.IterationRetryScheduled.usage:type_name -> turnwire.v1.Usage
+	37, // 49: turnwire.v1.IterationRetryScheduled.cost:type_name -> turnwire.v1.Cost
+	44, // 50: turnwire.v1.PartFinished.part:type_name -> turnwire.v1.Part
+	45, // 51: turnwire.v1.ToolCallStarted.tool:type_name -> turnwire.v1.ToolRef
+	46, // 52: turnwire.v1.ToolCallFinished.result:type_name -> turnwire.v1.ToolResult
+	42, // 53: turnwire.v1.ToolCallFinished.duration:type_name -> google.protobuf.Duration
+	32, // 54: turnwire.v1.ApprovalRequested.approval:type_name -> turnwire.v1.Approval
+	47, // 55: turnwire.v1.ApprovalResolved.decision:type_name -> turnwire.v1.ApprovalDecision
+	48, // 56: turnwire.v1.ApprovalResolved.added_rules:type_name -> turnwire.v1.PermissionRule
+	49, // 57: turnwire.v1.AttachmentUpdated.attachment:type_name -> turnwire.v1.Attachment
+	0,  // 58: turnwire.v1.ToolsChanged.cause:type_name -> turnwire.v1.ToolsChangeCause
+	35, // 59: turnwire.v1.InputAppended.input:type_name -> turnwire.v1.Message
+	35, // 60: turnwire.v1.CompactionFinished.summary:type_name -> turnwire.v1.Message
+	36, // 61: turnwire.v1.CompactionFinished.usage:type_name -> turnwire.v1.Usage
+	37, // 62: turnwire.v1.CompactionFinished.cost:type_name -> turnwire.v1.Cost
+	42, // 63: turnwire.v1.CompactionFinished.duration:type_name -> google.protobuf.Duration
+	43, // 64: turnwire.v1.CompactionFinished.failure:type_name -> turnwire.v1.Failure
+	65, // [65:65] is the sub-list for method output_type
+	65, // [65:65] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_turnwire_v1_event_proto_init() }
@@ -2531,6 +2707,7 @@ func file_turnwire_v1_event_proto_init() {
 		(*RunEvent_InputAppended)(nil),
 		(*RunEvent_CompactionStarted)(nil),
 		(*RunEvent_CompactionFinished)(nil),
+		(*RunEvent_ToolsChanged)(nil),
 	}
 	file_turnwire_v1_event_proto_msgTypes[2].OneofWrappers = []any{}
 	file_turnwire_v1_event_proto_msgTypes[5].OneofWrappers = []any{}
@@ -2542,13 +2719,14 @@ func file_turnwire_v1_event_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_turnwire_v1_event_proto_rawDesc), len(file_turnwire_v1_event_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   25,
+			NumEnums:      1,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_turnwire_v1_event_proto_goTypes,
 		DependencyIndexes: file_turnwire_v1_event_proto_depIdxs,
+		EnumInfos:         file_turnwire_v1_event_proto_enumTypes,
 		MessageInfos:      file_turnwire_v1_event_proto_msgTypes,
 	}.Build()
 	File_turnwire_v1_event_proto = out.File

@@ -11,6 +11,7 @@ package turnwirev1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -171,7 +172,13 @@ type McpServer struct {
 	// When it is tried again.
 	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
 	// Newest failure, kept after recovery.
-	LastFailure   *Failure `protobuf:"bytes,13,opt,name=last_failure,json=lastFailure,proto3" json:"last_failure,omitempty"`
+	LastFailure *Failure `protobuf:"bytes,13,opt,name=last_failure,json=lastFailure,proto3" json:"last_failure,omitempty"`
+	// Whether no run starts without it.
+	Required bool `protobuf:"varint,14,opt,name=required,proto3" json:"required,omitempty"`
+	// Whether it is connected only when a run needs it.
+	Lazy bool `protobuf:"varint,15,opt,name=lazy,proto3" json:"lazy,omitempty"`
+	// Whether it was added at runtime, and ends with the service.
+	Added         bool `protobuf:"varint,16,opt,name=added,proto3" json:"added,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -297,6 +304,155 @@ func (x *McpServer) GetLastFailure() *Failure {
 	return nil
 }
 
+func (x *McpServer) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
+func (x *McpServer) GetLazy() bool {
+	if x != nil {
+		return x.Lazy
+	}
+	return false
+}
+
+func (x *McpServer) GetAdded() bool {
+	if x != nil {
+		return x.Added
+	}
+	return false
+}
+
+// A child process that speaks over its pipes.
+type McpStdioConnection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What to run.
+	Command string `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
+	// Its arguments.
+	Args []string `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
+	// Its environment, beside a safe base. Never returned.
+	Env map[string]string `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Its directory; empty: the service's.
+	WorkingDirectory string `protobuf:"bytes,4,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *McpStdioConnection) Reset() {
+	*x = McpStdioConnection{}
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *McpStdioConnection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*McpStdioConnection) ProtoMessage() {}
+
+func (x *McpStdioConnection) ProtoReflect() protoreflect.Message {
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use McpStdioConnection.ProtoReflect.Descriptor instead.
+func (*McpStdioConnection) Descriptor() ([]byte, []int) {
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *McpStdioConnection) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *McpStdioConnection) GetArgs() []string {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *McpStdioConnection) GetEnv() map[string]string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *McpStdioConnection) GetWorkingDirectory() string {
+	if x != nil {
+		return x.WorkingDirectory
+	}
+	return ""
+}
+
+// An address that speaks Streamable HTTP.
+type McpHttpConnection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its URL.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Sent with every request. Kept in memory alone and never returned.
+	Headers       map[string]string `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *McpHttpConnection) Reset() {
+	*x = McpHttpConnection{}
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *McpHttpConnection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*McpHttpConnection) ProtoMessage() {}
+
+func (x *McpHttpConnection) ProtoReflect() protoreflect.Message {
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use McpHttpConnection.ProtoReflect.Descriptor instead.
+func (*McpHttpConnection) Descriptor() ([]byte, []int) {
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *McpHttpConnection) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *McpHttpConnection) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
 // Request for McpServerService.ListMcpServers.
 type ListMcpServersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -310,7 +466,7 @@ type ListMcpServersRequest struct {
 
 func (x *ListMcpServersRequest) Reset() {
 	*x = ListMcpServersRequest{}
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[1]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +478,7 @@ func (x *ListMcpServersRequest) String() string {
 func (*ListMcpServersRequest) ProtoMessage() {}
 
 func (x *ListMcpServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[1]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +491,7 @@ func (x *ListMcpServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMcpServersRequest.ProtoReflect.Descriptor instead.
 func (*ListMcpServersRequest) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{1}
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListMcpServersRequest) GetPageSize() int32 {
@@ -365,7 +521,7 @@ type ListMcpServersResponse struct {
 
 func (x *ListMcpServersResponse) Reset() {
 	*x = ListMcpServersResponse{}
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[2]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +533,7 @@ func (x *ListMcpServersResponse) String() string {
 func (*ListMcpServersResponse) ProtoMessage() {}
 
 func (x *ListMcpServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[2]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +546,7 @@ func (x *ListMcpServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMcpServersResponse.ProtoReflect.Descriptor instead.
 func (*ListMcpServersResponse) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{2}
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListMcpServersResponse) GetMcpServers() []*McpServer {
@@ -418,7 +574,7 @@ type EnableMcpServerRequest struct {
 
 func (x *EnableMcpServerRequest) Reset() {
 	*x = EnableMcpServerRequest{}
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[3]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +586,7 @@ func (x *EnableMcpServerRequest) String() string {
 func (*EnableMcpServerRequest) ProtoMessage() {}
 
 func (x *EnableMcpServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[3]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +599,7 @@ func (x *EnableMcpServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableMcpServerRequest.ProtoReflect.Descriptor instead.
 func (*EnableMcpServerRequest) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{3}
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EnableMcpServerRequest) GetServerId() string {
@@ -464,7 +620,7 @@ type EnableMcpServerResponse struct {
 
 func (x *EnableMcpServerResponse) Reset() {
 	*x = EnableMcpServerResponse{}
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[4]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +632,7 @@ func (x *EnableMcpServerResponse) String() string {
 func (*EnableMcpServerResponse) ProtoMessage() {}
 
 func (x *EnableMcpServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[4]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +645,7 @@ func (x *EnableMcpServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableMcpServerResponse.ProtoReflect.Descriptor instead.
 func (*EnableMcpServerResponse) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{4}
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EnableMcpServerResponse) GetMcpServer() *McpServer {
@@ -510,7 +666,7 @@ type DisableMcpServerRequest struct {
 
 func (x *DisableMcpServerRequest) Reset() {
 	*x = DisableMcpServerRequest{}
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[5]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +678,7 @@ func (x *DisableMcpServerRequest) String() string {
 func (*DisableMcpServerRequest) ProtoMessage() {}
 
 func (x *DisableMcpServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[5]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +691,7 @@ func (x *DisableMcpServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisableMcpServerRequest.ProtoReflect.Descriptor instead.
 func (*DisableMcpServerRequest) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{5}
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DisableMcpServerRequest) GetServerId() string {
@@ -556,7 +712,7 @@ type DisableMcpServerResponse struct {
 
 func (x *DisableMcpServerResponse) Reset() {
 	*x = DisableMcpServerResponse{}
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[6]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +724,7 @@ func (x *DisableMcpServerResponse) String() string {
 func (*DisableMcpServerResponse) ProtoMessage() {}
 
 func (x *DisableMcpServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[6]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +737,7 @@ func (x *DisableMcpServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisableMcpServerResponse.ProtoReflect.Descriptor instead.
 func (*DisableMcpServerResponse) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{6}
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DisableMcpServerResponse) GetMcpServer() *McpServer {
@@ -602,7 +758,7 @@ type ReconnectMcpServerRequest struct {
 
 func (x *ReconnectMcpServerRequest) Reset() {
 	*x = ReconnectMcpServerRequest{}
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[7]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +770,7 @@ func (x *ReconnectMcpServerRequest) String() string {
 func (*ReconnectMcpServerRequest) ProtoMessage() {}
 
 func (x *ReconnectMcpServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[7]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +783,7 @@ func (x *ReconnectMcpServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconnectMcpServerRequest.ProtoReflect.Descriptor instead.
 func (*ReconnectMcpServerRequest) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{7}
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReconnectMcpServerRequest) GetServerId() string {
@@ -648,7 +804,7 @@ type ReconnectMcpServerResponse struct {
 
 func (x *ReconnectMcpServerResponse) Reset() {
 	*x = ReconnectMcpServerResponse{}
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[8]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +816,7 @@ func (x *ReconnectMcpServerResponse) String() string {
 func (*ReconnectMcpServerResponse) ProtoMessage() {}
 
 func (x *ReconnectMcpServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[8]
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +829,7 @@ func (x *ReconnectMcpServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconnectMcpServerResponse.ProtoReflect.Descriptor instead.
 func (*ReconnectMcpServerResponse) Descriptor() ([]byte, []int) {
-	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{8}
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReconnectMcpServerResponse) GetMcpServer() *McpServer {
@@ -683,11 +839,291 @@ func (x *ReconnectMcpServerResponse) GetMcpServer() *McpServer {
 	return nil
 }
 
+// Request for McpServerService.AddMcpServer.
+type AddMcpServerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identifies the server from now on: letters, digits, hyphens and
+	// underscores, at most 32 of them.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// How it is reached.
+	//
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*AddMcpServerRequest_Stdio
+	//	*AddMcpServerRequest_StreamableHttp
+	Connection isAddMcpServerRequest_Connection `protobuf_oneof:"connection"`
+	// Put in front of its tools' names; empty: the server_id.
+	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Patterns of its own tool names to offer; none: all.
+	Include []string `protobuf:"bytes,5,rep,name=include,proto3" json:"include,omitempty"`
+	// Patterns of its own tool names to leave out.
+	Exclude []string `protobuf:"bytes,6,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	// Offers its resources as tools.
+	Resources bool `protobuf:"varint,7,opt,name=resources,proto3" json:"resources,omitempty"`
+	// Offers its prompts as tools.
+	Prompts bool `protobuf:"varint,8,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	// Bounds each of its calls, beside the policy.
+	CallTimeout   *durationpb.Duration `protobuf:"bytes,9,opt,name=call_timeout,json=callTimeout,proto3" json:"call_timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddMcpServerRequest) Reset() {
+	*x = AddMcpServerRequest{}
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddMcpServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddMcpServerRequest) ProtoMessage() {}
+
+func (x *AddMcpServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddMcpServerRequest.ProtoReflect.Descriptor instead.
+func (*AddMcpServerRequest) Descriptor() ([]byte, []int) {
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AddMcpServerRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *AddMcpServerRequest) GetConnection() isAddMcpServerRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+func (x *AddMcpServerRequest) GetStdio() *McpStdioConnection {
+	if x != nil {
+		if x, ok := x.Connection.(*AddMcpServerRequest_Stdio); ok {
+			return x.Stdio
+		}
+	}
+	return nil
+}
+
+func (x *AddMcpServerRequest) GetStreamableHttp() *McpHttpConnection {
+	if x != nil {
+		if x, ok := x.Connection.(*AddMcpServerRequest_StreamableHttp); ok {
+			return x.StreamableHttp
+		}
+	}
+	return nil
+}
+
+func (x *AddMcpServerRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *AddMcpServerRequest) GetInclude() []string {
+	if x != nil {
+		return x.Include
+	}
+	return nil
+}
+
+func (x *AddMcpServerRequest) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
+func (x *AddMcpServerRequest) GetResources() bool {
+	if x != nil {
+		return x.Resources
+	}
+	return false
+}
+
+func (x *AddMcpServerRequest) GetPrompts() bool {
+	if x != nil {
+		return x.Prompts
+	}
+	return false
+}
+
+func (x *AddMcpServerRequest) GetCallTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.CallTimeout
+	}
+	return nil
+}
+
+type isAddMcpServerRequest_Connection interface {
+	isAddMcpServerRequest_Connection()
+}
+
+type AddMcpServerRequest_Stdio struct {
+	// As a child process.
+	Stdio *McpStdioConnection `protobuf:"bytes,2,opt,name=stdio,proto3,oneof"`
+}
+
+type AddMcpServerRequest_StreamableHttp struct {
+	// At an address.
+	StreamableHttp *McpHttpConnection `protobuf:"bytes,3,opt,name=streamable_http,json=streamableHttp,proto3,oneof"`
+}
+
+func (*AddMcpServerRequest_Stdio) isAddMcpServerRequest_Connection() {}
+
+func (*AddMcpServerRequest_StreamableHttp) isAddMcpServerRequest_Connection() {}
+
+// Response of McpServerService.AddMcpServer.
+type AddMcpServerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server, perhaps not connected yet.
+	McpServer     *McpServer `protobuf:"bytes,1,opt,name=mcp_server,json=mcpServer,proto3" json:"mcp_server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddMcpServerResponse) Reset() {
+	*x = AddMcpServerResponse{}
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddMcpServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddMcpServerResponse) ProtoMessage() {}
+
+func (x *AddMcpServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddMcpServerResponse.ProtoReflect.Descriptor instead.
+func (*AddMcpServerResponse) Descriptor() ([]byte, []int) {
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AddMcpServerResponse) GetMcpServer() *McpServer {
+	if x != nil {
+		return x.McpServer
+	}
+	return nil
+}
+
+// Request for McpServerService.RemoveMcpServer.
+type RemoveMcpServerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Server to remove.
+	ServerId      string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMcpServerRequest) Reset() {
+	*x = RemoveMcpServerRequest{}
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMcpServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMcpServerRequest) ProtoMessage() {}
+
+func (x *RemoveMcpServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMcpServerRequest.ProtoReflect.Descriptor instead.
+func (*RemoveMcpServerRequest) Descriptor() ([]byte, []int) {
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RemoveMcpServerRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+// Response of McpServerService.RemoveMcpServer.
+type RemoveMcpServerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMcpServerResponse) Reset() {
+	*x = RemoveMcpServerResponse{}
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMcpServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMcpServerResponse) ProtoMessage() {}
+
+func (x *RemoveMcpServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_turnwire_v1_mcp_server_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMcpServerResponse.ProtoReflect.Descriptor instead.
+func (*RemoveMcpServerResponse) Descriptor() ([]byte, []int) {
+	return file_turnwire_v1_mcp_server_service_proto_rawDescGZIP(), []int{14}
+}
+
 var File_turnwire_v1_mcp_server_service_proto protoreflect.FileDescriptor
 
 const file_turnwire_v1_mcp_server_service_proto_rawDesc = "" +
 	"\n" +
-	"$turnwire/v1/mcp_server_service.proto\x12\vturnwire.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19turnwire/v1/outcome.proto\"\xb7\x04\n" +
+	"$turnwire/v1/mcp_server_service.proto\x12\vturnwire.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19turnwire/v1/outcome.proto\"\xfd\x04\n" +
 	"\tMcpServer\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x127\n" +
 	"\ttransport\x18\x02 \x01(\x0e2\x19.turnwire.v1.McpTransportR\ttransport\x12\x1a\n" +
@@ -703,7 +1139,24 @@ const file_turnwire_v1_mcp_server_service_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\vconnectTime\x12'\n" +
 	"\x0freconnect_count\x18\v \x01(\x05R\x0ereconnectCount\x12F\n" +
 	"\x11next_attempt_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTime\x127\n" +
-	"\flast_failure\x18\r \x01(\v2\x14.turnwire.v1.FailureR\vlastFailure\"S\n" +
+	"\flast_failure\x18\r \x01(\v2\x14.turnwire.v1.FailureR\vlastFailure\x12\x1a\n" +
+	"\brequired\x18\x0e \x01(\bR\brequired\x12\x12\n" +
+	"\x04lazy\x18\x0f \x01(\bR\x04lazy\x12\x14\n" +
+	"\x05added\x18\x10 \x01(\bR\x05added\"\xe3\x01\n" +
+	"\x12McpStdioConnection\x12\x18\n" +
+	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
+	"\x04args\x18\x02 \x03(\tR\x04args\x12:\n" +
+	"\x03env\x18\x03 \x03(\v2(.turnwire.v1.McpStdioConnection.EnvEntryR\x03env\x12+\n" +
+	"\x11working_directory\x18\x04 \x01(\tR\x10workingDirectory\x1a6\n" +
+	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
+	"\x11McpHttpConnection\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12E\n" +
+	"\aheaders\x18\x02 \x03(\v2+.turnwire.v1.McpHttpConnection.HeadersEntryR\aheaders\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"S\n" +
 	"\x15ListMcpServersRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -726,7 +1179,25 @@ const file_turnwire_v1_mcp_server_service_proto_rawDesc = "" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\"S\n" +
 	"\x1aReconnectMcpServerResponse\x125\n" +
 	"\n" +
-	"mcp_server\x18\x01 \x01(\v2\x16.turnwire.v1.McpServerR\tmcpServer*i\n" +
+	"mcp_server\x18\x01 \x01(\v2\x16.turnwire.v1.McpServerR\tmcpServer\"\x8c\x03\n" +
+	"\x13AddMcpServerRequest\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x127\n" +
+	"\x05stdio\x18\x02 \x01(\v2\x1f.turnwire.v1.McpStdioConnectionH\x00R\x05stdio\x12I\n" +
+	"\x0fstreamable_http\x18\x03 \x01(\v2\x1e.turnwire.v1.McpHttpConnectionH\x00R\x0estreamableHttp\x12\x1c\n" +
+	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12\x18\n" +
+	"\ainclude\x18\x05 \x03(\tR\ainclude\x12\x18\n" +
+	"\aexclude\x18\x06 \x03(\tR\aexclude\x12\x1c\n" +
+	"\tresources\x18\a \x01(\bR\tresources\x12\x18\n" +
+	"\aprompts\x18\b \x01(\bR\aprompts\x12<\n" +
+	"\fcall_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\vcallTimeoutB\f\n" +
+	"\n" +
+	"connection\"M\n" +
+	"\x14AddMcpServerResponse\x125\n" +
+	"\n" +
+	"mcp_server\x18\x01 \x01(\v2\x16.turnwire.v1.McpServerR\tmcpServer\"5\n" +
+	"\x16RemoveMcpServerRequest\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\"\x19\n" +
+	"\x17RemoveMcpServerResponse*i\n" +
 	"\fMcpTransport\x12\x1d\n" +
 	"\x19MCP_TRANSPORT_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13MCP_TRANSPORT_STDIO\x10\x01\x12!\n" +
@@ -737,12 +1208,14 @@ const file_turnwire_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x15MCP_SERVER_STATE_IDLE\x10\x02\x12\x1f\n" +
 	"\x1bMCP_SERVER_STATE_CONNECTING\x10\x03\x12\x1a\n" +
 	"\x16MCP_SERVER_STATE_READY\x10\x04\x12 \n" +
-	"\x1cMCP_SERVER_STATE_BACKING_OFF\x10\x052\xa7\x03\n" +
+	"\x1cMCP_SERVER_STATE_BACKING_OFF\x10\x052\xda\x04\n" +
 	"\x10McpServerService\x12^\n" +
 	"\x0eListMcpServers\x12\".turnwire.v1.ListMcpServersRequest\x1a#.turnwire.v1.ListMcpServersResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\x0fEnableMcpServer\x12#.turnwire.v1.EnableMcpServerRequest\x1a$.turnwire.v1.EnableMcpServerResponse\"\x03\x90\x02\x02\x12d\n" +
 	"\x10DisableMcpServer\x12$.turnwire.v1.DisableMcpServerRequest\x1a%.turnwire.v1.DisableMcpServerResponse\"\x03\x90\x02\x02\x12j\n" +
-	"\x12ReconnectMcpServer\x12&.turnwire.v1.ReconnectMcpServerRequest\x1a'.turnwire.v1.ReconnectMcpServerResponse\"\x03\x90\x02\x02B`\n" +
+	"\x12ReconnectMcpServer\x12&.turnwire.v1.ReconnectMcpServerRequest\x1a'.turnwire.v1.ReconnectMcpServerResponse\"\x03\x90\x02\x02\x12S\n" +
+	"\fAddMcpServer\x12 .turnwire.v1.AddMcpServerRequest\x1a!.turnwire.v1.AddMcpServerResponse\x12\\\n" +
+	"\x0fRemoveMcpServer\x12#.turnwire.v1.RemoveMcpServerRequest\x1a$.turnwire.v1.RemoveMcpServerResponseB`\n" +
 	"\x0fdev.turnwire.v1B\x15McpServerServiceProtoP\x01Z&turnwire.dev/go/turnwire/v1;turnwirev1\xaa\x02\vTurnwire.V1b\x06proto3"
 
 var (
@@ -758,45 +1231,64 @@ func file_turnwire_v1_mcp_server_service_proto_rawDescGZIP() []byte {
 }
 
 var file_turnwire_v1_mcp_server_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_turnwire_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_turnwire_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_turnwire_v1_mcp_server_service_proto_goTypes = []any{
 	(McpTransport)(0),                  // 0: turnwire.v1.McpTransport
 	(McpServerState)(0),                // 1: turnwire.v1.McpServerState
 	(*McpServer)(nil),                  // 2: turnwire.v1.McpServer
-	(*ListMcpServersRequest)(nil),      // 3: turnwire.v1.ListMcpServersRequest
-	(*ListMcpServersResponse)(nil),     // 4: turnwire.v1.ListMcpServersResponse
-	(*EnableMcpServerRequest)(nil),     // 5: turnwire.v1.EnableMcpServerRequest
-	(*EnableMcpServerResponse)(nil),    // 6: turnwire.v1.EnableMcpServerResponse
-	(*DisableMcpServerRequest)(nil),    // 7: turnwire.v1.DisableMcpServerRequest
-	(*DisableMcpServerResponse)(nil),   // 8: turnwire.v1.DisableMcpServerResponse
-	(*ReconnectMcpServerRequest)(nil),  // 9: turnwire.v1.ReconnectMcpServerRequest
-	(*ReconnectMcpServerResponse)(nil), // 10: turnwire.v1.ReconnectMcpServerResponse
-	(*timestamppb.Timestamp)(nil),      // 11: google.protobuf.Timestamp
-	(*Failure)(nil),                    // 12: turnwire.v1.Failure
+	(*McpStdioConnection)(nil),         // 3: turnwire.v1.McpStdioConnection
+	(*McpHttpConnection)(nil),          // 4: turnwire.v1.McpHttpConnection
+	(*ListMcpServersRequest)(nil),      // 5: turnwire.v1.ListMcpServersRequest
+	(*ListMcpServersResponse)(nil),     // 6: turnwire.v1.ListMcpServersResponse
+	(*EnableMcpServerRequest)(nil),     // 7: turnwire.v1.EnableMcpServerRequest
+	(*EnableMcpServerResponse)(nil),    // 8: turnwire.v1.EnableMcpServerResponse
+	(*DisableMcpServerRequest)(nil),    // 9: turnwire.v1.DisableMcpServerRequest
+	(*DisableMcpServerResponse)(nil),   // 10: turnwire.v1.DisableMcpServerResponse
+	(*ReconnectMcpServerRequest)(nil),  // 11: turnwire.v1.ReconnectMcpServerRequest
+	(*ReconnectMcpServerResponse)(nil), // 12: turnwire.v1.ReconnectMcpServerResponse
+	(*AddMcpServerRequest)(nil),        // 13: turnwire.v1.AddMcpServerRequest
+	(*AddMcpServerResponse)(nil),       // 14: turnwire.v1.AddMcpServerResponse
+	(*RemoveMcpServerRequest)(nil),     // 15: turnwire.v1.RemoveMcpServerRequest
+	(*RemoveMcpServerResponse)(nil),    // 16: turnwire.v1.RemoveMcpServerResponse
+	nil,                                // 17: turnwire.v1.McpStdioConnection.EnvEntry
+	nil,                                // 18: turnwire.v1.McpHttpConnection.HeadersEntry
+	(*timestamppb.Timestamp)(nil),      // 19: google.protobuf.Timestamp
+	(*Failure)(nil),                    // 20: turnwire.v1.Failure
+	(*durationpb.Duration)(nil),        // 21: google.protobuf.Duration
 }
 var file_turnwire_v1_mcp_server_service_proto_depIdxs = []int32{
 	0,  // 0: turnwire.v1.McpServer.transport:type_name -> turnwire.v1.McpTransport
 	1,  // 1: turnwire.v1.McpServer.state:type_name -> turnwire.v1.McpServerState
-	11, // 2: turnwire.v1.McpServer.connect_time:type_name -> google.protobuf.Timestamp
-	11, // 3: turnwire.v1.McpServer.next_attempt_time:type_name -> google.protobuf.Timestamp
-	12, // 4: turnwire.v1.McpServer.last_failure:type_name -> turnwire.v1.Failure
-	2,  // 5: turnwire.v1.ListMcpServersResponse.mcp_servers:type_name -> turnwire.v1.McpServer
-	2,  // 6: turnwire.v1.EnableMcpServerResponse.mcp_server:type_name -> turnwire.v1.McpServer
-	2,  // 7: turnwire.v1.DisableMcpServerResponse.mcp_server:type_name -> turnwire.v1.McpServer
-	2,  // 8: turnwire.v1.ReconnectMcpServerResponse.mcp_server:type_name -> turnwire.v1.McpServer
-	3,  // 9: turnwire.v1.McpServerService.ListMcpServers:input_type -> turnwire.v1.ListMcpServersRequest
-	5,  // 10: turnwire.v1.McpServerService.EnableMcpServer:input_type -> turnwire.v1.EnableMcpServerRequest
-	7,  // 11: turnwire.v1.McpServerService.DisableMcpServer:input_type -> turnwire.v1.DisableMcpServerRequest
-	9,  // 12: turnwire.v1.McpServerService.ReconnectMcpServer:input_type -> turnwire.v1.ReconnectMcpServerRequest
-	4,  // 13: turnwire.v1.McpServerService.ListMcpServers:output_type -> turnwire.v1.ListMcpServersResponse
-	6,  // 14: turnwire.v1.McpServerService.EnableMcpServer:output_type -> turnwire.v1.EnableMcpServerResponse
-	8,  // 15: turnwire.v1.McpServerService.DisableMcpServer:output_type -> turnwire.v1.DisableMcpServerResponse
-	10, // 16: turnwire.v1.McpServerService.ReconnectMcpServer:output_type -> turnwire.v1.ReconnectMcpServerResponse
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	19, // 2: turnwire.v1.McpServer.connect_time:type_name -> google.protobuf.Timestamp
+	19, // 3: turnwire.v1.McpServer.next_attempt_time:type_name -> google.protobuf.Timestamp
+	20, // 4: turnwire.v1.McpServer.last_failure:type_name -> turnwire.v1.Failure
+	17, // 5: turnwire.v1.McpStdioConnection.env:type_name -> turnwire.v1.McpStdioConnection.EnvEntry
+	18, // 6: turnwire.v1.McpHttpConnection.headers:type_name -> turnwire.v1.McpHttpConnection.HeadersEntry
+	2,  // 7: turnwire.v1.ListMcpServersResponse.mcp_servers:type_name -> turnwire.v1.McpServer
+	2,  // 8: turnwire.v1.EnableMcpServerResponse.mcp_server:type_name -> turnwire.v1.McpServer
+	2,  // 9: turnwire.v1.DisableMcpServerResponse.mcp_server:type_name -> turnwire.v1.McpServer
+	2,  // 10: turnwire.v1.ReconnectMcpServerResponse.mcp_server:type_name -> turnwire.v1.McpServer
+	3,  // 11: turnwire.v1.AddMcpServerRequest.stdio:type_name -> turnwire.v1.McpStdioConnection
+	4,  // 12: turnwire.v1.AddMcpServerRequest.streamable_http:type_name -> turnwire.v1.McpHttpConnection
+	21, // 13: turnwire.v1.AddMcpServerRequest.call_timeout:type_name -> google.protobuf.Duration
+	2,  // 14: turnwire.v1.AddMcpServerResponse.mcp_server:type_name -> turnwire.v1.McpServer
+	5,  // 15: turnwire.v1.McpServerService.ListMcpServers:input_type -> turnwire.v1.ListMcpServersRequest
+	7,  // 16: turnwire.v1.McpServerService.EnableMcpServer:input_type -> turnwire.v1.EnableMcpServerRequest
+	9,  // 17: turnwire.v1.McpServerService.DisableMcpServer:input_type -> turnwire.v1.DisableMcpServerRequest
+	11, // 18: turnwire.v1.McpServerService.ReconnectMcpServer:input_type -> turnwire.v1.ReconnectMcpServerRequest
+	13, // 19: turnwire.v1.McpServerService.AddMcpServer:input_type -> turnwire.v1.AddMcpServerRequest
+	15, // 20: turnwire.v1.McpServerService.RemoveMcpServer:input_type -> turnwire.v1.RemoveMcpServerRequest
+	6,  // 21: turnwire.v1.McpServerService.ListMcpServers:output_type -> turnwire.v1.ListMcpServersResponse
+	8,  // 22: turnwire.v1.McpServerService.EnableMcpServer:output_type -> turnwire.v1.EnableMcpServerResponse
+	10, // 23: turnwire.v1.McpServerService.DisableMcpServer:output_type -> turnwire.v1.DisableMcpServerResponse
+	12, // 24: turnwire.v1.McpServerService.ReconnectMcpServer:output_type -> turnwire.v1.ReconnectMcpServerResponse
+	14, // 25: turnwire.v1.McpServerService.AddMcpServer:output_type -> turnwire.v1.AddMcpServerResponse
+	16, // 26: turnwire.v1.McpServerService.RemoveMcpServer:output_type -> turnwire.v1.RemoveMcpServerResponse
+	21, // [21:27] is the sub-list for method output_type
+	15, // [15:21] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_turnwire_v1_mcp_server_service_proto_init() }
@@ -805,13 +1297,17 @@ func file_turnwire_v1_mcp_server_service_proto_init() {
 		return
 	}
 	file_turnwire_v1_outcome_proto_init()
+	file_turnwire_v1_mcp_server_service_proto_msgTypes[11].OneofWrappers = []any{
+		(*AddMcpServerRequest_Stdio)(nil),
+		(*AddMcpServerRequest_StreamableHttp)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_turnwire_v1_mcp_server_service_proto_rawDesc), len(file_turnwire_v1_mcp_server_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

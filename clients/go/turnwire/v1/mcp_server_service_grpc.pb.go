@@ -25,6 +25,8 @@ const (
 	McpServerService_EnableMcpServer_FullMethodName    = "/turnwire.v1.McpServerService/EnableMcpServer"
 	McpServerService_DisableMcpServer_FullMethodName   = "/turnwire.v1.McpServerService/DisableMcpServer"
 	McpServerService_ReconnectMcpServer_FullMethodName = "/turnwire.v1.McpServerService/ReconnectMcpServer"
+	McpServerService_AddMcpServer_FullMethodName       = "/turnwire.v1.McpServerService/AddMcpServer"
+	McpServerService_RemoveMcpServer_FullMethodName    = "/turnwire.v1.McpServerService/RemoveMcpServer"
 )
 
 // McpServerServiceClient is the client API for McpServerService service.
@@ -41,6 +43,13 @@ type McpServerServiceClient interface {
 	DisableMcpServer(ctx context.Context, in *DisableMcpServerRequest, opts ...grpc.CallOption) (*DisableMcpServerResponse, error)
 	// Drops the connection, its session and its tool cache, and connects again.
 	ReconnectMcpServer(ctx context.Context, in *ReconnectMcpServerRequest, opts ...grpc.CallOption) (*ReconnectMcpServerResponse, error)
+	// Adds an MCP server until the service ends, and connects to it. Refused
+	// with PERMISSION_DENIED unless the configuration allows servers of its kind
+	// to be added.
+	AddMcpServer(ctx context.Context, in *AddMcpServerRequest, opts ...grpc.CallOption) (*AddMcpServerResponse, error)
+	// Ends and forgets an MCP server that was added at runtime. One of the
+	// configuration can only be disabled.
+	RemoveMcpServer(ctx context.Context, in *RemoveMcpServerRequest, opts ...grpc.CallOption) (*RemoveMcpServerResponse, error)
 }
 
 type mcpServerServiceClient struct {
@@ -91,6 +100,26 @@ func (c *mcpServerServiceClient) ReconnectMcpServer(ctx context.Context, in *Rec
 	return out, nil
 }
 
+func (c *mcpServerServiceClient) AddMcpServer(ctx context.Context, in *AddMcpServerRequest, opts ...grpc.CallOption) (*AddMcpServerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AddMcpServerResponse)
+	err := c.cc.Invoke(ctx, McpServerService_AddMcpServer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *mcpServerServiceClient) RemoveMcpServer(ctx context.Context, in *RemoveMcpServerRequest, opts ...grpc.CallOption) (*RemoveMcpServerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveMcpServerResponse)
+	err := c.cc.Invoke(ctx, McpServerService_RemoveMcpServer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // McpServerServiceServer is the server API for McpServerService service.
 // All implementations must embed UnimplementedMcpServerServiceServer
 // for forward compatibility.
@@ -105,6 +134,13 @@ type McpServerServiceServer interface {
 	DisableMcpServer(context.Context, *DisableMcpServerRequest) (*DisableMcpServerResponse, error)
 	// Drops the connection, its session and its tool cache, and connects again.
 	ReconnectMcpServer(context.Context, *ReconnectMcpServerRequest) (*ReconnectMcpServerResponse, error)
+	// Adds an MCP server until the service ends, and connects to it. Refused
+	// with PERMISSION_DENIED unless the configuration allows servers of its kind
+	// to be added.
+	AddMcpServer(context.Context, *AddMcpServerRequest) (*AddMcpServerResponse, error)
+	// Ends and forgets an MCP server that was added at runtime. One of the
+	// configuration can only be disabled.
+	RemoveMcpServer(context.Context, *RemoveMcpServerRequest) (*RemoveMcpServerResponse, error)
 	mustEmbedUnimplementedMcpServerServiceServer()
 }
 
@@ -126,6 +162,12 @@ func (UnimplementedMcpServerServiceServer) DisableMcpServer(context.Context, *Di
 }
 func (UnimplementedMcpServerServiceServer) ReconnectMcpServer(context.Context, *ReconnectMcpServerRequest) (*ReconnectMcpServerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReconnectMcpServer not implemented")
+}
+func (UnimplementedMcpServerServiceServer) AddMcpServer(context.Context, *AddMcpServerRequest) (*AddMcpServerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddMcpServer not implemented")
+}
+func (UnimplementedMcpServerServiceServer) RemoveMcpServer(context.Context, *RemoveMcpServerRequest) (*RemoveMcpServerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveMcpServer not implemented")
 }
 func (UnimplementedMcpServerServiceServer) mustEmbedUnimplementedMcpServerServiceServer() {}
 func (UnimplementedMcpServerServiceServer) testEmbeddedByValue()                          {}
@@ -220,6 +262,42 @@ func _McpServerService_ReconnectMcpServer_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _McpServerService_AddMcpServer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddMcpServerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(McpServerServiceServer).AddMcpServer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: McpServerService_AddMcpServer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(McpServerServiceServer).AddMcpServer(ctx, req.(*AddMcpServerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _McpServerService_RemoveMcpServer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveMcpServerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(McpServerServiceServer).RemoveMcpServer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: McpServerService_RemoveMcpServer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(McpServerServiceServer).RemoveMcpServer(ctx, req.(*RemoveMcpServerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // McpServerService_ServiceDesc is the grpc.ServiceDesc for McpServerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -242,6 +320,14 @@ var McpServerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReconnectMcpServer",
 			Handler:    _McpServerService_ReconnectMcpServer_Handler,
+		},
+		{
+			MethodName: "AddMcpServer",
+			Handler:    _McpServerService_AddMcpServer_Handler,
+		},
+		{
+			MethodName: "RemoveMcpServer",
+			Handler:    _McpServerService_RemoveMcpServer_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -232,6 +232,8 @@ const (
 	Reason_REASON_APPROVAL_DIGEST_MISMATCH Reason = 21
 	// The message is larger than the server takes. Metadata: limit_bytes.
 	Reason_REASON_MESSAGE_TOO_LARGE Reason = 22
+	// A tool source has this id already.
+	Reason_REASON_MCP_SERVER_EXISTS Reason = 23
 	// No host of tools has this id.
 	Reason_REASON_TOOL_HOST_NOT_FOUND Reason = 25
 	// The id is another host's, or another caller's.
@@ -382,6 +384,7 @@ var (
 		20:  "REASON_PAGE_TOKEN_INVALID",
 		21:  "REASON_APPROVAL_DIGEST_MISMATCH",
 		22:  "REASON_MESSAGE_TOO_LARGE",
+		23:  "REASON_MCP_SERVER_EXISTS",
 		25:  "REASON_TOOL_HOST_NOT_FOUND",
 		26:  "REASON_TOOL_HOST_TAKEN",
 		30:  "REASON_TOOL_NOT_FOUND",
@@ -468,6 +471,7 @@ var (
 		"REASON_PAGE_TOKEN_INVALID":        20,
 		"REASON_APPROVAL_DIGEST_MISMATCH":  21,
 		"REASON_MESSAGE_TOO_LARGE":         22,
+		"REASON_MCP_SERVER_EXISTS":         23,
 		"REASON_TOOL_HOST_NOT_FOUND":       25,
 		"REASON_TOOL_HOST_TAKEN":           26,
 		"REASON_TOOL_NOT_FOUND":            30,
@@ -971,7 +975,7 @@ const file_turnwire_v1_outcome_proto_rawDesc = "" +
 	"\x12FAILURE_PHASE_TOOL\x10\x04\x12\x17\n" +
 	"\x13FAILURE_PHASE_MODEL\x10\x05\x12\x1b\n" +
 	"\x17FAILURE_PHASE_SYNTHESIS\x10\x06\x12\x1c\n" +
-	"\x18FAILURE_PHASE_SETTLEMENT\x10\a*\xd4\x13\n" +
+	"\x18FAILURE_PHASE_SETTLEMENT\x10\a*\xf2\x13\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_INVALID_REQUEST\x10\x01\x12\x1a\n" +
@@ -996,7 +1000,8 @@ const file_turnwire_v1_outcome_proto_rawDesc = "" +
 	"\x1bREASON_LIMIT_NOT_MEASURABLE\x10\x13\x12\x1d\n" +
 	"\x19REASON_PAGE_TOKEN_INVALID\x10\x14\x12#\n" +
 	"\x1fREASON_APPROVAL_DIGEST_MISMATCH\x10\x15\x12\x1c\n" +
-	"\x18REASON_MESSAGE_TOO_LARGE\x10\x16\x12\x1e\n" +
+	"\x18REASON_MESSAGE_TOO_LARGE\x10\x16\x12\x1c\n" +
+	"\x18REASON_MCP_SERVER_EXISTS\x10\x17\x12\x1e\n" +
 	"\x1aREASON_TOOL_HOST_NOT_FOUND\x10\x19\x12\x1a\n" +
 	"\x16REASON_TOOL_HOST_TAKEN\x10\x1a\x12\x19\n" +
 	"\x15REASON_TOOL_NOT_FOUND\x10\x1e\x12\x1e\n" +

@@ -823,9 +823,9 @@ func (x *ToolCallTrace) GetStatus() ToolResultStatus {
 // A time in which the run waited for its caller.
 type WaitTrace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Approvals waited for.
+	// Approvals that RunWaiting named.
 	ApprovalIds []string `protobuf:"bytes,1,rep,name=approval_ids,json=approvalIds,proto3" json:"approval_ids,omitempty"`
-	// Calls waited for.
+	// Calls that RunWaiting named.
 	CallIds       []string `protobuf:"bytes,2,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

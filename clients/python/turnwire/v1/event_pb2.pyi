@@ -14,6 +14,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from turnwire.v1 import approval_pb2 as _approval_pb2
 from turnwire.v1 import message_pb2 as _message_pb2
 from turnwire.v1 import model_pb2 as _model_pb2
@@ -32,6 +33,30 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _ToolsChangeCause:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ToolsChangeCauseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolsChangeCause.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOOLS_CHANGE_CAUSE_UNSPECIFIED: _ToolsChangeCause.ValueType  # 0
+    """Not used."""
+    TOOLS_CHANGE_CAUSE_SOURCES: _ToolsChangeCause.ValueType  # 1
+    """A source came, went or lists other tools."""
+    TOOLS_CHANGE_CAUSE_FOUND: _ToolsChangeCause.ValueType  # 2
+    """The model looked for tools and found these."""
+
+class ToolsChangeCause(_ToolsChangeCause, metaclass=_ToolsChangeCauseEnumTypeWrapper):
+    """Why the tools of a run changed."""
+
+TOOLS_CHANGE_CAUSE_UNSPECIFIED: ToolsChangeCause.ValueType  # 0
+"""Not used."""
+TOOLS_CHANGE_CAUSE_SOURCES: ToolsChangeCause.ValueType  # 1
+"""A source came, went or lists other tools."""
+TOOLS_CHANGE_CAUSE_FOUND: ToolsChangeCause.ValueType  # 2
+"""The model looked for tools and found these."""
+Global___ToolsChangeCause: _TypeAlias = ToolsChangeCause  # noqa: Y015
 
 @_typing.final
 class Cursor(_message.Message):
@@ -98,6 +123,7 @@ class RunEvent(_message.Message):
     INPUT_APPENDED_FIELD_NUMBER: _builtins.int
     COMPACTION_STARTED_FIELD_NUMBER: _builtins.int
     COMPACTION_FINISHED_FIELD_NUMBER: _builtins.int
+    TOOLS_CHANGED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Dense per run, from 1. A gap means loss."""
     first_sequence: _builtins.int
@@ -204,9 +230,13 @@ class RunEvent(_message.Message):
 
     @_builtins.property
     def compaction_finished(self) -> Global___CompactionFinished:
-        """Compaction ended.
-        35 to 47 are meant for changes of the tool set, input that a tool source
-        asks for, and provider-executed tools.
+        """Compaction ended."""
+
+    @_builtins.property
+    def tools_changed(self) -> Global___ToolsChanged:
+        """The tools that the model sees, or may call, are others from here on.
+        36 to 47 are meant for input that a tool source asks for, and
+        provider-executed tools.
         """
 
     def __init__(
@@ -240,14 +270,15 @@ class RunEvent(_message.Message):
         input_appended: Global___InputAppended | None = ...,
         compaction_started: Global___CompactionStarted | None = ...,
         compaction_finished: Global___CompactionFinished | None = ...,
+        tools_changed: Global___ToolsChanged | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_first_sequence", b"_first_sequence", "approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attachment_updated", b"attachment_updated", "compaction_finished", b"compaction_finished", "compaction_started", b"compaction_started", "event", b"event", "event_time", b"event_time", "first_sequence", b"first_sequence", "history_truncated", b"history_truncated", "input_appended", b"input_appended", "iteration_finished", b"iteration_finished", "iteration_retry_scheduled", b"iteration_retry_scheduled", "iteration_started", b"iteration_started", "notice", b"notice", "part_finished", b"part_finished", "reasoning_delta", b"reasoning_delta", "run_finished", b"run_finished", "run_resumed", b"run_resumed", "run_started", b"run_started", "run_waiting", b"run_waiting", "text_delta", b"text_delta", "tool_call_arguments_delta", b"tool_call_arguments_delta", "tool_call_arguments_finished", b"tool_call_arguments_finished", "tool_call_executing", b"tool_call_executing", "tool_call_finished", b"tool_call_finished", "tool_call_progressed", b"tool_call_progressed", "tool_call_started", b"tool_call_started"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_first_sequence", b"_first_sequence", "approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attachment_updated", b"attachment_updated", "compaction_finished", b"compaction_finished", "compaction_started", b"compaction_started", "event", b"event", "event_time", b"event_time", "first_sequence", b"first_sequence", "history_truncated", b"history_truncated", "input_appended", b"input_appended", "iteration_finished", b"iteration_finished", "iteration_retry_scheduled", b"iteration_retry_scheduled", "iteration_started", b"iteration_started", "notice", b"notice", "part_finished", b"part_finished", "reasoning_delta", b"reasoning_delta", "run_finished", b"run_finished", "run_resumed", b"run_resumed", "run_started", b"run_started", "run_waiting", b"run_waiting", "text_delta", b"text_delta", "tool_call_arguments_delta", b"tool_call_arguments_delta", "tool_call_arguments_finished", b"tool_call_arguments_finished", "tool_call_executing", b"tool_call_executing", "tool_call_finished", b"tool_call_finished", "tool_call_progressed", b"tool_call_progressed", "tool_call_started", b"tool_call_started", "tools_changed", b"tools_changed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_sequence", b"_first_sequence", "approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attachment_updated", b"attachment_updated", "compaction_finished", b"compaction_finished", "compaction_started", b"compaction_started", "event", b"event", "event_time", b"event_time", "first_sequence", b"first_sequence", "history_truncated", b"history_truncated", "input_appended", b"input_appended", "iteration", b"iteration", "iteration_finished", b"iteration_finished", "iteration_retry_scheduled", b"iteration_retry_scheduled", "iteration_started", b"iteration_started", "notice", b"notice", "part_finished", b"part_finished", "reasoning_delta", b"reasoning_delta", "run_finished", b"run_finished", "run_resumed", b"run_resumed", "run_started", b"run_started", "run_waiting", b"run_waiting", "sequence", b"sequence", "text_delta", b"text_delta", "tool_call_arguments_delta", b"tool_call_arguments_delta", "tool_call_arguments_finished", b"tool_call_arguments_finished", "tool_call_executing", b"tool_call_executing", "tool_call_finished", b"tool_call_finished", "tool_call_progressed", b"tool_call_progressed", "tool_call_started", b"tool_call_started"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_sequence", b"_first_sequence", "approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attachment_updated", b"attachment_updated", "compaction_finished", b"compaction_finished", "compaction_started", b"compaction_started", "event", b"event", "event_time", b"event_time", "first_sequence", b"first_sequence", "history_truncated", b"history_truncated", "input_appended", b"input_appended", "iteration", b"iteration", "iteration_finished", b"iteration_finished", "iteration_retry_scheduled", b"iteration_retry_scheduled", "iteration_started", b"iteration_started", "notice", b"notice", "part_finished", b"part_finished", "reasoning_delta", b"reasoning_delta", "run_finished", b"run_finished", "run_resumed", b"run_resumed", "run_started", b"run_started", "run_waiting", b"run_waiting", "sequence", b"sequence", "text_delta", b"text_delta", "tool_call_arguments_delta", b"tool_call_arguments_delta", "tool_call_arguments_finished", b"tool_call_arguments_finished", "tool_call_executing", b"tool_call_executing", "tool_call_finished", b"tool_call_finished", "tool_call_progressed", b"tool_call_progressed", "tool_call_started", b"tool_call_started", "tools_changed", b"tools_changed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__first_sequence: _TypeAlias = _typing.Literal["first_sequence"]  # noqa: Y015
     _WhichOneofArgType__first_sequence: _TypeAlias = _typing.Literal["_first_sequence", b"_first_sequence"]  # noqa: Y015
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["text_delta", "reasoning_delta", "tool_call_arguments_delta", "tool_call_progressed", "part_finished", "run_started", "run_waiting", "run_resumed", "run_finished", "iteration_started", "iteration_finished", "iteration_retry_scheduled", "tool_call_started", "tool_call_arguments_finished", "tool_call_executing", "tool_call_finished", "approval_requested", "approval_resolved", "attachment_updated", "history_truncated", "notice", "input_appended", "compaction_started", "compaction_finished"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["text_delta", "reasoning_delta", "tool_call_arguments_delta", "tool_call_progressed", "part_finished", "run_started", "run_waiting", "run_resumed", "run_finished", "iteration_started", "iteration_finished", "iteration_retry_scheduled", "tool_call_started", "tool_call_arguments_finished", "tool_call_executing", "tool_call_finished", "approval_requested", "approval_resolved", "attachment_updated", "history_truncated", "notice", "input_appended", "compaction_started", "compaction_finished", "tools_changed"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__first_sequence) -> _WhichOneofReturnType__first_sequence | None: ...
@@ -990,6 +1021,53 @@ class HistoryTruncated(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HistoryTruncated: _TypeAlias = HistoryTruncated  # noqa: Y015
+
+@_typing.final
+class ToolsChanged(_message.Message):
+    """The tools of the run changed, at the beginning of an iteration. What the model
+    sees is RunStarted.tool_names and, behind them, what was added since.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAUSE_FIELD_NUMBER: _builtins.int
+    ADDED_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
+    UPDATED_FIELD_NUMBER: _builtins.int
+    cause: Global___ToolsChangeCause.ValueType
+    """Why."""
+    @_builtins.property
+    def added(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Routed names of tools that the model sees from here on, in its order; also
+        of those that were removed and are back.
+        """
+
+    @_builtins.property
+    def removed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Routed names of tools that are not there any more. The model may still see
+        them, so that what a provider has cached holds; a call of one is an error
+        that says so.
+        """
+
+    @_builtins.property
+    def updated(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Routed names of tools whose description or schema is another one."""
+
+    def __init__(
+        self,
+        *,
+        cause: Global___ToolsChangeCause.ValueType = ...,
+        added: _abc.Iterable[_builtins.str] | None = ...,
+        removed: _abc.Iterable[_builtins.str] | None = ...,
+        updated: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "cause", b"cause", "removed", b"removed", "updated", b"updated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolsChanged: _TypeAlias = ToolsChanged  # noqa: Y015
 
 @_typing.final
 class InputAppended(_message.Message):

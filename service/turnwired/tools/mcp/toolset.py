@@ -241,7 +241,7 @@ class McpToolset:
         names = [tool.ref.native_name for tool in listing.tools]
         shown = ", ".join(names[:_NAMES_SHOWN]) + (" and more" if len(names) > _NAMES_SHOWN else "")
         words = f"The server no longer has the tool {name}. Do not call it again."
-        words += f" From the next turn on its tools are: {shown}." if names else " It has no tools now."
+        words += f" From your next step on its tools are: {shown}." if names else " It has no tools now."
         failure = self._failure(Reason.TOOL_NOT_FOUND, f"no longer has the tool {name!r}", str(_INVALID_PARAMS))
         return ToolOutput((Part("", Text(words)),), is_error=True, failure=failure)
 

@@ -8,8 +8,8 @@
 // @generated from file turnwire/v1/event.proto (package turnwire.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Approval, ApprovalDecision } from "./approval_pb.js";
@@ -34,7 +34,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file turnwire/v1/event.proto.
  */
 export const file_turnwire_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("Chd0dXJud2lyZS92MS9ldmVudC5wcm90bxILdHVybndpcmUudjEiKQoGQ3Vyc29yEg0KBWVwb2NoGAEgASgDEhAKCHNlcXVlbmNlGAIgASgDIpoMCghSdW5FdmVudBIQCghzZXF1ZW5jZRgBIAEoAxIbCg5maXJzdF9zZXF1ZW5jZRgCIAEoA0gBiAEBEi4KCmV2ZW50X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCWl0ZXJhdGlvbhgEIAEoBRIsCgp0ZXh0X2RlbHRhGAUgASgLMhYudHVybndpcmUudjEuVGV4dERlbHRhSAASNgoPcmVhc29uaW5nX2RlbHRhGAYgASgLMhsudHVybndpcmUudjEuUmVhc29uaW5nRGVsdGFIABJIChl0b29sX2NhbGxfYXJndW1lbnRzX2RlbHRhGAcgASgLMiMudHVybndpcmUudjEuVG9vbENhbGxBcmd1bWVudHNEZWx0YUgAEj8KFHRvb2xfY2FsbF9wcm9ncmVzc2VkGAggASgLMh8udHVybndpcmUudjEuVG9vbENhbGxQcm9ncmVzc2VkSAASMgoNcGFydF9maW5pc2hlZBgJIAEoCzIZLnR1cm53aXJlLnYxLlBhcnRGaW5pc2hlZEgAEi4KC3J1bl9zdGFydGVkGBAgASgLMhcudHVybndpcmUudjEuUnVuU3RhcnRlZEgAEi4KC3J1bl93YWl0aW5nGBEgASgLMhcudHVybndpcmUudjEuUnVuV2FpdGluZ0gAEi4KC3J1bl9yZXN1bWVkGBIgASgLMhcudHVybndpcmUudjEuUnVuUmVzdW1lZEgAEjAKDHJ1bl9maW5pc2hlZBgTIAEoCzIYLnR1cm53aXJlLnYxLlJ1bkZpbmlzaGVkSAASOgoRaXRlcmF0aW9uX3N0YXJ0ZWQYFCABKAsyHS50dXJud2lyZS52MS5JdGVyYXRpb25TdGFydGVkSAASPAoSaXRlcmF0aW9uX2ZpbmlzaGVkGBUgASgLMh4udHVybndpcmUudjEuSXRlcmF0aW9uRmluaXNoZWRIABJJChlpdGVyYXRpb25fcmV0cnlfc2NoZWR1bGVkGBYgASgLMiQudHVybndpcmUudjEuSXRlcmF0aW9uUmV0cnlTY2hlZHVsZWRIABI5ChF0b29sX2NhbGxfc3RhcnRlZBgXIAEoCzIcLnR1cm53aXJlLnYxLlRvb2xDYWxsU3RhcnRlZEgAEk4KHHRvb2xfY2FsbF9hcmd1bWVudHNfZmluaXNoZWQYGCABKAsyJi50dXJud2lyZS52MS5Ub29sQ2FsbEFyZ3VtZW50c0ZpbmlzaGVkSAASPQoTdG9vbF9jYWxsX2V4ZWN1dGluZxgZIAEoCzIeLnR1cm53aXJlLnYxLlRvb2xDYWxsRXhlY3V0aW5nSAASOwoSdG9vbF9jYWxsX2ZpbmlzaGVkGBogASgLMh0udHVybndpcmUudjEuVG9vbENhbGxGaW5pc2hlZEgAEjwKEmFwcHJvdmFsX3JlcXVlc3RlZBgbIAEoCzIeLnR1cm53aXJlLnYxLkFwcHJvdmFsUmVxdWVzdGVkSAASOgoRYXBwcm92YWxfcmVzb2x2ZWQYHCABKAsyHS50dXJud2lyZS52MS5BcHByb3ZhbFJlc29sdmVkSAASPAoSYXR0YWNobWVudF91cGRhdGVkGB0gASgLMh4udHVybndpcmUudjEuQXR0YWNobWVudFVwZGF0ZWRIABI6ChFoaXN0b3J5X3RydW5jYXRlZBgeIAEoCzIdLnR1cm53aXJlLnYxLkhpc3RvcnlUcnVuY2F0ZWRIABIlCgZub3RpY2UYHyABKAsyEy50dXJud2lyZS52MS5Ob3RpY2VIABI0Cg5pbnB1dF9hcHBlbmRlZBggIAEoCzIaLnR1cm53aXJlLnYxLklucHV0QXBwZW5kZWRIABI8ChJjb21wYWN0aW9uX3N0YXJ0ZWQYISABKAsyHi50dXJud2lyZS52MS5Db21wYWN0aW9uU3RhcnRlZEgAEj4KE2NvbXBhY3Rpb25fZmluaXNoZWQYIiABKAsyHy50dXJud2lyZS52MS5Db21wYWN0aW9uRmluaXNoZWRIAEIHCgVldmVudEIRCg9fZmlyc3Rfc2VxdWVuY2Ui4QIKClJ1blN0YXJ0ZWQSDgoGcnVuX2lkGAEgASgJEhcKCnNlc3Npb25faWQYAiABKAlIAIgBARIQCghhZ2VudF9pZBgDIAEoCRIWCg5hZ2VudF9yZXZpc2lvbhgEIAEoAxIqCgVtb2RlbBgFIAEoCzIbLnR1cm53aXJlLnYxLk1vZGVsU2VsZWN0aW9uEjYKEGVmZmVjdGl2ZV9wb2xpY3kYBiABKAsyHC50dXJud2lyZS52MS5FZmZlY3RpdmVQb2xpY3kSEgoKdG9vbF9uYW1lcxgHIAMoCRIwCg10cmFjZV9jb250ZXh0GAggASgLMhkudHVybndpcmUudjEuVHJhY2VDb250ZXh0EhoKDXBhcmVudF9ydW5faWQYCSABKAlIAYgBARIZChFpbnB1dF9tZXNzYWdlX2lkcxgKIAMoCUINCgtfc2Vzc2lvbl9pZEIQCg5fcGFyZW50X3J1bl9pZCKZAQoKUnVuV2FpdGluZxIoCglhcHByb3ZhbHMYASADKAsyFS50dXJud2lyZS52MS5BcHByb3ZhbBIwChFjbGllbnRfdG9vbF9jYWxscxgCIAMoCzIVLnR1cm53aXJlLnYxLlRvb2xDYWxsEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIMCgpSdW5SZXN1bWVkIuUCCgtSdW5GaW5pc2hlZBIlCgdvdXRjb21lGAEgASgLMhQudHVybndpcmUudjEuT3V0Y29tZRIlCgdtZXNzYWdlGAIgASgLMhQudHVybndpcmUudjEuTWVzc2FnZRIjChZzdHJ1Y3R1cmVkX291dHB1dF9qc29uGAMgASgJSACIAQESIQoFdXNhZ2UYBCABKAsyEi50dXJud2lyZS52MS5Vc2FnZRIfCgRjb3N0GAUgASgLMhEudHVybndpcmUudjEuQ29zdBIsCgttb2RlbF91c2FnZRgGIAMoCzIXLnR1cm53aXJlLnYxLk1vZGVsVXNhZ2USFwoPaXRlcmF0aW9uX2NvdW50GAcgASgFEhcKD3Rvb2xfY2FsbF9jb3VudBgIIAEoBRIkCgV0cmFjZRgJIAEoCzIVLnR1cm53aXJlLnYxLlJ1blRyYWNlQhkKF19zdHJ1Y3R1cmVkX291dHB1dF9qc29uIq8BChBJdGVyYXRpb25TdGFydGVkEigKBGtpbmQYASABKA4yGi50dXJud2lyZS52MS5JdGVyYXRpb25LaW5kEioKBW1vZGVsGAIgASgLMhsudHVybndpcmUudjEuTW9kZWxTZWxlY3Rpb24SDwoHc3Bhbl9pZBgDIAEoCRIeChFtYXhfb3V0cHV0X3Rva2VucxgEIAEoA0gAiAEBQhQKEl9tYXhfb3V0cHV0X3Rva2VucyK1AgoRSXRlcmF0aW9uRmluaXNoZWQSMAoNZmluaXNoX3JlYXNvbhgBIAEoDjIZLnR1cm53aXJlLnYxLkZpbmlzaFJlYXNvbhIeChZwcm92aWRlcl9maW5pc2hfcmVhc29uGAIgASgJEiEKBXVzYWdlGAMgASgLMhIudHVybndpcmUudjEuVXNhZ2USHwoEY29zdBgEIAEoCzIRLnR1cm53aXJlLnYxLkNvc3QSKwoIZHVyYXRpb24YBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNgoTdGltZV90b19maXJzdF90b2tlbhgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIlCgdmYWlsdXJlGAcgASgLMhQudHVybndpcmUudjEuRmFpbHVyZSK/AQoXSXRlcmF0aW9uUmV0cnlTY2hlZHVsZWQSDwoHYXR0ZW1wdBgBIAEoBRIoCgVkZWxheRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIlCgdmYWlsdXJlGAMgASgLMhQudHVybndpcmUudjEuRmFpbHVyZRIhCgV1c2FnZRgEIAEoCzISLnR1cm53aXJlLnYxLlVzYWdlEh8KBGNvc3QYBSABKAsyES50dXJud2lyZS52MS5Db3N0IioKCVRleHREZWx0YRIPCgdwYXJ0X2lkGAEgASgJEgwKBHRleHQYAiABKAkiLwoOUmVhc29uaW5nRGVsdGESDwoHcGFydF9pZBgBIAEoCRIMCgR0ZXh0GAIgASgJIi8KDFBhcnRGaW5pc2hlZBIfCgRwYXJ0GAEgASgLMhEudHVybndpcmUudjEuUGFydCJeCg9Ub29sQ2FsbFN0YXJ0ZWQSDwoHY2FsbF9pZBgBIAEoCRIiCgR0b29sGAIgASgLMhQudHVybndpcmUudjEuVG9vbFJlZhIWCg5yZXF1ZXN0ZWRfbmFtZRgDIAEoCSI7ChZUb29sQ2FsbEFyZ3VtZW50c0RlbHRhEg8KB2NhbGxfaWQYASABKAkSEAoIZnJhZ21lbnQYAiABKAkiRAoZVG9vbENhbGxBcmd1bWVudHNGaW5pc2hlZBIPCgdjYWxsX2lkGAEgASgJEhYKDmFyZ3VtZW50c19qc29uGAIgASgJInIKEVRvb2xDYWxsRXhlY3V0aW5nEg8KB2NhbGxfaWQYASABKAkSDwoHYXR0ZW1wdBgCIAEoBRIPCgdzcGFuX2lkGAMgASgJEhkKDGNoaWxkX3J1bl9pZBgEIAEoCUgAiAEBQg8KDV9jaGlsZF9ydW5faWQiZgoSVG9vbENhbGxQcm9ncmVzc2VkEg8KB2NhbGxfaWQYASABKAkSEAoIcHJvZ3Jlc3MYAiABKAESEgoFdG90YWwYAyABKAFIAIgBARIPCgdtZXNzYWdlGAQgASgJQggKBl90b3RhbCJoChBUb29sQ2FsbEZpbmlzaGVkEicKBnJlc3VsdBgBIAEoCzIXLnR1cm53aXJlLnYxLlRvb2xSZXN1bHQSKwoIZHVyYXRpb24YAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iPAoRQXBwcm92YWxSZXF1ZXN0ZWQSJwoIYXBwcm92YWwYASABKAsyFS50dXJud2lyZS52MS5BcHByb3ZhbCKwAQoQQXBwcm92YWxSZXNvbHZlZBITCgthcHByb3ZhbF9pZBgBIAEoCRIvCghkZWNpc2lvbhgCIAEoDjIdLnR1cm53aXJlLnYxLkFwcHJvdmFsRGVjaXNpb24SEwoLcmVzb2x2ZWRfYnkYAyABKAkSDwoHY29tbWVudBgEIAEoCRIwCgthZGRlZF9ydWxlcxgFIAMoCzIbLnR1cm53aXJlLnYxLlBlcm1pc3Npb25SdWxlIkAKEUF0dGFjaG1lbnRVcGRhdGVkEisKCmF0dGFjaG1lbnQYASABKAsyFy50dXJud2lyZS52MS5BdHRhY2htZW50IoABChBIaXN0b3J5VHJ1bmNhdGVkEh0KFWRyb3BwZWRfbWVzc2FnZV9jb3VudBgBIAEoBRIgChhkcm9wcGVkX3Rvb2xfZ3JvdXBfY291bnQYAiABKAUSFQoNdG9rZW5zX2JlZm9yZRgDIAEoAxIUCgx0b2tlbnNfYWZ0ZXIYBCABKAMiNAoNSW5wdXRBcHBlbmRlZBIjCgVpbnB1dBgBIAMoCzIULnR1cm53aXJlLnYxLk1lc3NhZ2UiQQoRQ29tcGFjdGlvblN0YXJ0ZWQSFQoNbWVzc2FnZV9jb3VudBgBIAEoBRIVCg10b2tlbnNfYmVmb3JlGAIgASgDIsECChJDb21wYWN0aW9uRmluaXNoZWQSHQoVZHJvcHBlZF9tZXNzYWdlX2NvdW50GAEgASgFEiAKGGRyb3BwZWRfdG9vbF9ncm91cF9jb3VudBgCIAEoBRIVCg10b2tlbnNfYmVmb3JlGAMgASgDEhQKDHRva2Vuc19hZnRlchgEIAEoAxIlCgdzdW1tYXJ5GAUgASgLMhQudHVybndpcmUudjEuTWVzc2FnZRIhCgV1c2FnZRgGIAEoCzISLnR1cm53aXJlLnYxLlVzYWdlEh8KBGNvc3QYByABKAsyES50dXJud2lyZS52MS5Db3N0EisKCGR1cmF0aW9uGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiUKB2ZhaWx1cmUYCSABKAsyFC50dXJud2lyZS52MS5GYWlsdXJlQlUKD2Rldi50dXJud2lyZS52MUIKRXZlbnRQcm90b1ABWiZ0dXJud2lyZS5kZXYvZ28vdHVybndpcmUvdjE7dHVybndpcmV2MaoCC1R1cm53aXJlLlYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_turnwire_v1_approval, file_turnwire_v1_message, file_turnwire_v1_model, file_turnwire_v1_outcome, file_turnwire_v1_policy, file_turnwire_v1_tool, file_turnwire_v1_trace, file_turnwire_v1_usage]);
+  fileDesc("Chd0dXJud2lyZS92MS9ldmVudC5wcm90bxILdHVybndpcmUudjEiKQoGQ3Vyc29yEg0KBWVwb2NoGAEgASgDEhAKCHNlcXVlbmNlGAIgASgDIs4MCghSdW5FdmVudBIQCghzZXF1ZW5jZRgBIAEoAxIbCg5maXJzdF9zZXF1ZW5jZRgCIAEoA0gBiAEBEi4KCmV2ZW50X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCWl0ZXJhdGlvbhgEIAEoBRIsCgp0ZXh0X2RlbHRhGAUgASgLMhYudHVybndpcmUudjEuVGV4dERlbHRhSAASNgoPcmVhc29uaW5nX2RlbHRhGAYgASgLMhsudHVybndpcmUudjEuUmVhc29uaW5nRGVsdGFIABJIChl0b29sX2NhbGxfYXJndW1lbnRzX2RlbHRhGAcgASgLMiMudHVybndpcmUudjEuVG9vbENhbGxBcmd1bWVudHNEZWx0YUgAEj8KFHRvb2xfY2FsbF9wcm9ncmVzc2VkGAggASgLMh8udHVybndpcmUudjEuVG9vbENhbGxQcm9ncmVzc2VkSAASMgoNcGFydF9maW5pc2hlZBgJIAEoCzIZLnR1cm53aXJlLnYxLlBhcnRGaW5pc2hlZEgAEi4KC3J1bl9zdGFydGVkGBAgASgLMhcudHVybndpcmUudjEuUnVuU3RhcnRlZEgAEi4KC3J1bl93YWl0aW5nGBEgASgLMhcudHVybndpcmUudjEuUnVuV2FpdGluZ0gAEi4KC3J1bl9yZXN1bWVkGBIgASgLMhcudHVybndpcmUudjEuUnVuUmVzdW1lZEgAEjAKDHJ1bl9maW5pc2hlZBgTIAEoCzIYLnR1cm53aXJlLnYxLlJ1bkZpbmlzaGVkSAASOgoRaXRlcmF0aW9uX3N0YXJ0ZWQYFCABKAsyHS50dXJud2lyZS52MS5JdGVyYXRpb25TdGFydGVkSAASPAoSaXRlcmF0aW9uX2ZpbmlzaGVkGBUgASgLMh4udHVybndpcmUudjEuSXRlcmF0aW9uRmluaXNoZWRIABJJChlpdGVyYXRpb25fcmV0cnlfc2NoZWR1bGVkGBYgASgLMiQudHVybndpcmUudjEuSXRlcmF0aW9uUmV0cnlTY2hlZHVsZWRIABI5ChF0b29sX2NhbGxfc3RhcnRlZBgXIAEoCzIcLnR1cm53aXJlLnYxLlRvb2xDYWxsU3RhcnRlZEgAEk4KHHRvb2xfY2FsbF9hcmd1bWVudHNfZmluaXNoZWQYGCABKAsyJi50dXJud2lyZS52MS5Ub29sQ2FsbEFyZ3VtZW50c0ZpbmlzaGVkSAASPQoTdG9vbF9jYWxsX2V4ZWN1dGluZxgZIAEoCzIeLnR1cm53aXJlLnYxLlRvb2xDYWxsRXhlY3V0aW5nSAASOwoSdG9vbF9jYWxsX2ZpbmlzaGVkGBogASgLMh0udHVybndpcmUudjEuVG9vbENhbGxGaW5pc2hlZEgAEjwKEmFwcHJvdmFsX3JlcXVlc3RlZBgbIAEoCzIeLnR1cm53aXJlLnYxLkFwcHJvdmFsUmVxdWVzdGVkSAASOgoRYXBwcm92YWxfcmVzb2x2ZWQYHCABKAsyHS50dXJud2lyZS52MS5BcHByb3ZhbFJlc29sdmVkSAASPAoSYXR0YWNobWVudF91cGRhdGVkGB0gASgLMh4udHVybndpcmUudjEuQXR0YWNobWVudFVwZGF0ZWRIABI6ChFoaXN0b3J5X3RydW5jYXRlZBgeIAEoCzIdLnR1cm53aXJlLnYxLkhpc3RvcnlUcnVuY2F0ZWRIABIlCgZub3RpY2UYHyABKAsyEy50dXJud2lyZS52MS5Ob3RpY2VIABI0Cg5pbnB1dF9hcHBlbmRlZBggIAEoCzIaLnR1cm53aXJlLnYxLklucHV0QXBwZW5kZWRIABI8ChJjb21wYWN0aW9uX3N0YXJ0ZWQYISABKAsyHi50dXJud2lyZS52MS5Db21wYWN0aW9uU3RhcnRlZEgAEj4KE2NvbXBhY3Rpb25fZmluaXNoZWQYIiABKAsyHy50dXJud2lyZS52MS5Db21wYWN0aW9uRmluaXNoZWRIABIyCg10b29sc19jaGFuZ2VkGCMgASgLMhkudHVybndpcmUudjEuVG9vbHNDaGFuZ2VkSABCBwoFZXZlbnRCEQoPX2ZpcnN0X3NlcXVlbmNlIuECCgpSdW5TdGFydGVkEg4KBnJ1bl9pZBgBIAEoCRIXCgpzZXNzaW9uX2lkGAIgASgJSACIAQESEAoIYWdlbnRfaWQYAyABKAkSFgoOYWdlbnRfcmV2aXNpb24YBCABKAMSKgoFbW9kZWwYBSABKAsyGy50dXJud2lyZS52MS5Nb2RlbFNlbGVjdGlvbhI2ChBlZmZlY3RpdmVfcG9saWN5GAYgASgLMhwudHVybndpcmUudjEuRWZmZWN0aXZlUG9saWN5EhIKCnRvb2xfbmFtZXMYByADKAkSMAoNdHJhY2VfY29udGV4dBgIIAEoCzIZLnR1cm53aXJlLnYxLlRyYWNlQ29udGV4dBIaCg1wYXJlbnRfcnVuX2lkGAkgASgJSAGIAQESGQoRaW5wdXRfbWVzc2FnZV9pZHMYCiADKAlCDQoLX3Nlc3Npb25faWRCEAoOX3BhcmVudF9ydW5faWQiqwEKClJ1bldhaXRpbmcSKAoJYXBwcm92YWxzGAEgAygLMhUudHVybndpcmUudjEuQXBwcm92YWwSMAoRY2xpZW50X3Rvb2xfY2FsbHMYAiADKAsyFS50dXJud2lyZS52MS5Ub29sQ2FsbBIvCgtleHBpcmVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIb25seV9uZXcYBCABKAgiDAoKUnVuUmVzdW1lZCLlAgoLUnVuRmluaXNoZWQSJQoHb3V0Y29tZRgBIAEoCzIULnR1cm53aXJlLnYxLk91dGNvbWUSJQoHbWVzc2FnZRgCIAEoCzIULnR1cm53aXJlLnYxLk1lc3NhZ2USIwoWc3RydWN0dXJlZF9vdXRwdXRfanNvbhgDIAEoCUgAiAEBEiEKBXVzYWdlGAQgASgLMhIudHVybndpcmUudjEuVXNhZ2USHwoEY29zdBgFIAEoCzIRLnR1cm53aXJlLnYxLkNvc3QSLAoLbW9kZWxfdXNhZ2UYBiADKAsyFy50dXJud2lyZS52MS5Nb2RlbFVzYWdlEhcKD2l0ZXJhdGlvbl9jb3VudBgHIAEoBRIXCg90b29sX2NhbGxfY291bnQYCCABKAUSJAoFdHJhY2UYCSABKAsyFS50dXJud2lyZS52MS5SdW5UcmFjZUIZChdfc3RydWN0dXJlZF9vdXRwdXRfanNvbiKvAQoQSXRlcmF0aW9uU3RhcnRlZBIoCgRraW5kGAEgASgOMhoudHVybndpcmUudjEuSXRlcmF0aW9uS2luZBIqCgVtb2RlbBgCIAEoCzIbLnR1cm53aXJlLnYxLk1vZGVsU2VsZWN0aW9uEg8KB3NwYW5faWQYAyABKAkSHgoRbWF4X291dHB1dF90b2tlbnMYBCABKANIAIgBAUIUChJfbWF4X291dHB1dF90b2tlbnMitQIKEUl0ZXJhdGlvbkZpbmlzaGVkEjAKDWZpbmlzaF9yZWFzb24YASABKA4yGS50dXJud2lyZS52MS5GaW5pc2hSZWFzb24SHgoWcHJvdmlkZXJfZmluaXNoX3JlYXNvbhgCIAEoCRIhCgV1c2FnZRgDIAEoCzISLnR1cm53aXJlLnYxLlVzYWdlEh8KBGNvc3QYBCABKAsyES50dXJud2lyZS52MS5Db3N0EisKCGR1cmF0aW9uGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjYKE3RpbWVfdG9fZmlyc3RfdG9rZW4YBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJQoHZmFpbHVyZRgHIAEoCzIULnR1cm53aXJlLnYxLkZhaWx1cmUivwEKF0l0ZXJhdGlvblJldHJ5U2NoZWR1bGVkEg8KB2F0dGVtcHQYASABKAUSKAoFZGVsYXkYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJQoHZmFpbHVyZRgDIAEoCzIULnR1cm53aXJlLnYxLkZhaWx1cmUSIQoFdXNhZ2UYBCABKAsyEi50dXJud2lyZS52MS5Vc2FnZRIfCgRjb3N0GAUgASgLMhEudHVybndpcmUudjEuQ29zdCIqCglUZXh0RGVsdGESDwoHcGFydF9pZBgBIAEoCRIMCgR0ZXh0GAIgASgJIi8KDlJlYXNvbmluZ0RlbHRhEg8KB3BhcnRfaWQYASABKAkSDAoEdGV4dBgCIAEoCSIvCgxQYXJ0RmluaXNoZWQSHwoEcGFydBgBIAEoCzIRLnR1cm53aXJlLnYxLlBhcnQiXgoPVG9vbENhbGxTdGFydGVkEg8KB2NhbGxfaWQYASABKAkSIgoEdG9vbBgCIAEoCzIULnR1cm53aXJlLnYxLlRvb2xSZWYSFgoOcmVxdWVzdGVkX25hbWUYAyABKAkiOwoWVG9vbENhbGxBcmd1bWVudHNEZWx0YRIPCgdjYWxsX2lkGAEgASgJEhAKCGZyYWdtZW50GAIgASgJIkQKGVRvb2xDYWxsQXJndW1lbnRzRmluaXNoZWQSDwoHY2FsbF9pZBgBIAEoCRIWCg5hcmd1bWVudHNfanNvbhgCIAEoCSJyChFUb29sQ2FsbEV4ZWN1dGluZxIPCgdjYWxsX2lkGAEgASgJEg8KB2F0dGVtcHQYAiABKAUSDwoHc3Bhbl9pZBgDIAEoCRIZCgxjaGlsZF9ydW5faWQYBCABKAlIAIgBAUIPCg1fY2hpbGRfcnVuX2lkImYKElRvb2xDYWxsUHJvZ3Jlc3NlZBIPCgdjYWxsX2lkGAEgASgJEhAKCHByb2dyZXNzGAIgASgBEhIKBXRvdGFsGAMgASgBSACIAQESDwoHbWVzc2FnZRgEIAEoCUIICgZfdG90YWwiaAoQVG9vbENhbGxGaW5pc2hlZBInCgZyZXN1bHQYASABKAsyFy50dXJud2lyZS52MS5Ub29sUmVzdWx0EisKCGR1cmF0aW9uGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIjwKEUFwcHJvdmFsUmVxdWVzdGVkEicKCGFwcHJvdmFsGAEgASgLMhUudHVybndpcmUudjEuQXBwcm92YWwisAEKEEFwcHJvdmFsUmVzb2x2ZWQSEwoLYXBwcm92YWxfaWQYASABKAkSLwoIZGVjaXNpb24YAiABKA4yHS50dXJud2lyZS52MS5BcHByb3ZhbERlY2lzaW9uEhMKC3Jlc29sdmVkX2J5GAMgASgJEg8KB2NvbW1lbnQYBCABKAkSMAoLYWRkZWRfcnVsZXMYBSADKAsyGy50dXJud2lyZS52MS5QZXJtaXNzaW9uUnVsZSJAChFBdHRhY2htZW50VXBkYXRlZBIrCgphdHRhY2htZW50GAEgASgLMhcudHVybndpcmUudjEuQXR0YWNobWVudCKAAQoQSGlzdG9yeVRydW5jYXRlZBIdChVkcm9wcGVkX21lc3NhZ2VfY291bnQYASABKAUSIAoYZHJvcHBlZF90b29sX2dyb3VwX2NvdW50GAIgASgFEhUKDXRva2Vuc19iZWZvcmUYAyABKAMSFAoMdG9rZW5zX2FmdGVyGAQgASgDIm0KDFRvb2xzQ2hhbmdlZBIsCgVjYXVzZRgBIAEoDjIdLnR1cm53aXJlLnYxLlRvb2xzQ2hhbmdlQ2F1c2USDQoFYWRkZWQYAiADKAkSDwoHcmVtb3ZlZBgDIAMoCRIPCgd1cGRhdGVkGAQgAygJIjQKDUlucHV0QXBwZW5kZWQSIwoFaW5wdXQYASADKAsyFC50dXJud2lyZS52MS5NZXNzYWdlIkEKEUNvbXBhY3Rpb25TdGFydGVkEhUKDW1lc3NhZ2VfY291bnQYASABKAUSFQoNdG9rZW5zX2JlZm9yZRgCIAEoAyLBAgoSQ29tcGFjdGlvbkZpbmlzaGVkEh0KFWRyb3BwZWRfbWVzc2FnZV9jb3VudBgBIAEoBRIgChhkcm9wcGVkX3Rvb2xfZ3JvdXBfY291bnQYAiABKAUSFQoNdG9rZW5zX2JlZm9yZRgDIAEoAxIUCgx0b2tlbnNfYWZ0ZXIYBCABKAMSJQoHc3VtbWFyeRgFIAEoCzIULnR1cm53aXJlLnYxLk1lc3NhZ2USIQoFdXNhZ2UYBiABKAsyEi50dXJud2lyZS52MS5Vc2FnZRIfCgRjb3N0GAcgASgLMhEudHVybndpcmUudjEuQ29zdBIrCghkdXJhdGlvbhgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIlCgdmYWlsdXJlGAkgASgLMhQudHVybndpcmUudjEuRmFpbHVyZSp0ChBUb29sc0NoYW5nZUNhdXNlEiIKHlRPT0xTX0NIQU5HRV9DQVVTRV9VTlNQRUNJRklFRBAAEh4KGlRPT0xTX0NIQU5HRV9DQVVTRV9TT1VSQ0VTEAESHAoYVE9PTFNfQ0hBTkdFX0NBVVNFX0ZPVU5EEAJCVQoPZGV2LnR1cm53aXJlLnYxQgpFdmVudFByb3RvUAFaJnR1cm53aXJlLmRldi9nby90dXJud2lyZS92MTt0dXJud2lyZXYxqgILVHVybndpcmUuVjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_turnwire_v1_approval, file_turnwire_v1_message, file_turnwire_v1_model, file_turnwire_v1_outcome, file_turnwire_v1_policy, file_turnwire_v1_tool, file_turnwire_v1_trace, file_turnwire_v1_usage]);
 
 /**
  * A place in the log of a run. A reader keeps the epoch and through_sequence
@@ -296,13 +296,21 @@ export type RunEvent = Message<"turnwire.v1.RunEvent"> & {
     /**
      * Compaction ended.
      *
-     * 35 to 47 are meant for changes of the tool set, input that a tool source
-     * asks for, and provider-executed tools.
-     *
      * @generated from field: turnwire.v1.CompactionFinished compaction_finished = 34;
      */
     value: CompactionFinished;
     case: "compactionFinished";
+  } | {
+    /**
+     * The tools that the model sees, or may call, are others from here on.
+     *
+     * 36 to 47 are meant for input that a tool source asks for, and
+     * provider-executed tools.
+     *
+     * @generated from field: turnwire.v1.ToolsChanged tools_changed = 35;
+     */
+    value: ToolsChanged;
+    case: "toolsChanged";
   } | { case: undefined; value?: undefined };
 };
 
@@ -398,7 +406,8 @@ export const RunStartedSchema: GenMessage<RunStarted> = /*@__PURE__*/
   messageDesc(file_turnwire_v1_event, 2);
 
 /**
- * The run waits for the caller. Repeated in full whenever the set changes.
+ * The run waits for the caller. Repeated whenever the set changes: in full, or
+ * with only_new while the set is large. Run.waiting is always in full.
  *
  * @generated from message turnwire.v1.RunWaiting
  */
@@ -418,11 +427,21 @@ export type RunWaiting = Message<"turnwire.v1.RunWaiting"> & {
   clientToolCalls: ToolCall[];
 
   /**
-   * When the run gives up waiting. Unset when it never does.
+   * When the run gives up waiting for the first of the whole set. Unset when
+   * it never does.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 3;
    */
   expireTime?: Timestamp | undefined;
+
+  /**
+   * The lists hold only what is new. The run waits as well for what earlier
+   * RunWaiting named and has had neither ApprovalResolved nor ToolCallFinished
+   * since.
+   *
+   * @generated from field: bool only_new = 4;
+   */
+  onlyNew: boolean;
 };
 
 /**
@@ -1094,6 +1113,52 @@ export const HistoryTruncatedSchema: GenMessage<HistoryTruncated> = /*@__PURE__*
   messageDesc(file_turnwire_v1_event, 21);
 
 /**
+ * The tools of the run changed, at the beginning of an iteration. What the model
+ * sees is RunStarted.tool_names and, behind them, what was added since.
+ *
+ * @generated from message turnwire.v1.ToolsChanged
+ */
+export type ToolsChanged = Message<"turnwire.v1.ToolsChanged"> & {
+  /**
+   * Why.
+   *
+   * @generated from field: turnwire.v1.ToolsChangeCause cause = 1;
+   */
+  cause: ToolsChangeCause;
+
+  /**
+   * Routed names of tools that the model sees from here on, in its order; also
+   * of those that were removed and are back.
+   *
+   * @generated from field: repeated string added = 2;
+   */
+  added: string[];
+
+  /**
+   * Routed names of tools that are not there any more. The model may still see
+   * them, so that what a provider has cached holds; a call of one is an error
+   * that says so.
+   *
+   * @generated from field: repeated string removed = 3;
+   */
+  removed: string[];
+
+  /**
+   * Routed names of tools whose description or schema is another one.
+   *
+   * @generated from field: repeated string updated = 4;
+   */
+  updated: string[];
+};
+
+/**
+ * Describes the message turnwire.v1.ToolsChanged.
+ * Use `create(ToolsChangedSchema)` to create a new message.
+ */
+export const ToolsChangedSchema: GenMessage<ToolsChanged> = /*@__PURE__*/
+  messageDesc(file_turnwire_v1_event, 22);
+
+/**
  * The caller added input.
  *
  * @generated from message turnwire.v1.InputAppended
@@ -1112,7 +1177,7 @@ export type InputAppended = Message<"turnwire.v1.InputAppended"> & {
  * Use `create(InputAppendedSchema)` to create a new message.
  */
 export const InputAppendedSchema: GenMessage<InputAppended> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_event, 22);
+  messageDesc(file_turnwire_v1_event, 23);
 
 /**
  * History is being replaced by a summary.
@@ -1140,7 +1205,7 @@ export type CompactionStarted = Message<"turnwire.v1.CompactionStarted"> & {
  * Use `create(CompactionStartedSchema)` to create a new message.
  */
 export const CompactionStartedSchema: GenMessage<CompactionStarted> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_event, 23);
+  messageDesc(file_turnwire_v1_event, 24);
 
 /**
  * Compaction ended.
@@ -1217,5 +1282,39 @@ export type CompactionFinished = Message<"turnwire.v1.CompactionFinished"> & {
  * Use `create(CompactionFinishedSchema)` to create a new message.
  */
 export const CompactionFinishedSchema: GenMessage<CompactionFinished> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_event, 24);
+  messageDesc(file_turnwire_v1_event, 25);
+
+/**
+ * Why the tools of a run changed.
+ *
+ * @generated from enum turnwire.v1.ToolsChangeCause
+ */
+export enum ToolsChangeCause {
+  /**
+   * Not used.
+   *
+   * @generated from enum value: TOOLS_CHANGE_CAUSE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A source came, went or lists other tools.
+   *
+   * @generated from enum value: TOOLS_CHANGE_CAUSE_SOURCES = 1;
+   */
+  SOURCES = 1,
+
+  /**
+   * The model looked for tools and found these.
+   *
+   * @generated from enum value: TOOLS_CHANGE_CAUSE_FOUND = 2;
+   */
+  FOUND = 2,
+}
+
+/**
+ * Describes the enum turnwire.v1.ToolsChangeCause.
+ */
+export const ToolsChangeCauseSchema: GenEnum<ToolsChangeCause> = /*@__PURE__*/
+  enumDesc(file_turnwire_v1_event, 0);
 

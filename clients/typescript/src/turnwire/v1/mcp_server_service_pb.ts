@@ -6,8 +6,8 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Failure } from "./outcome_pb.js";
 import { file_turnwire_v1_outcome } from "./outcome_pb.js";
 import type { Message } from "@bufbuild/protobuf";
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file turnwire/v1/mcp_server_service.proto.
  */
 export const file_turnwire_v1_mcp_server_service: GenFile = /*@__PURE__*/
-  fileDesc("CiR0dXJud2lyZS92MS9tY3Bfc2VydmVyX3NlcnZpY2UucHJvdG8SC3R1cm53aXJlLnYxIpwDCglNY3BTZXJ2ZXISEQoJc2VydmVyX2lkGAEgASgJEiwKCXRyYW5zcG9ydBgCIAEoDjIZLnR1cm53aXJlLnYxLk1jcFRyYW5zcG9ydBIQCghlbmRwb2ludBgDIAEoCRIPCgdlbmFibGVkGAQgASgIEioKBXN0YXRlGAUgASgOMhsudHVybndpcmUudjEuTWNwU2VydmVyU3RhdGUSEQoJbmFtZXNwYWNlGAYgASgJEhAKCHByaW9yaXR5GAcgASgFEhgKEHByb3RvY29sX3ZlcnNpb24YCCABKAkSEgoKdG9vbF9jb3VudBgJIAEoBRIwCgxjb25uZWN0X3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD3JlY29ubmVjdF9jb3VudBgLIAEoBRI1ChFuZXh0X2F0dGVtcHRfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKgoMbGFzdF9mYWlsdXJlGA0gASgLMhQudHVybndpcmUudjEuRmFpbHVyZSI+ChVMaXN0TWNwU2VydmVyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiXgoWTGlzdE1jcFNlcnZlcnNSZXNwb25zZRIrCgttY3Bfc2VydmVycxgBIAMoCzIWLnR1cm53aXJlLnYxLk1jcFNlcnZlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKwoWRW5hYmxlTWNwU2VydmVyUmVxdWVzdBIRCglzZXJ2ZXJfaWQYASABKAkiRQoXRW5hYmxlTWNwU2VydmVyUmVzcG9uc2USKgoKbWNwX3NlcnZlchgBIAEoCzIWLnR1cm53aXJlLnYxLk1jcFNlcnZlciIsChdEaXNhYmxlTWNwU2VydmVyUmVxdWVzdBIRCglzZXJ2ZXJfaWQYASABKAkiRgoYRGlzYWJsZU1jcFNlcnZlclJlc3BvbnNlEioKCm1jcF9zZXJ2ZXIYASABKAsyFi50dXJud2lyZS52MS5NY3BTZXJ2ZXIiLgoZUmVjb25uZWN0TWNwU2VydmVyUmVxdWVzdBIRCglzZXJ2ZXJfaWQYASABKAkiSAoaUmVjb25uZWN0TWNwU2VydmVyUmVzcG9uc2USKgoKbWNwX3NlcnZlchgBIAEoCzIWLnR1cm53aXJlLnYxLk1jcFNlcnZlcippCgxNY3BUcmFuc3BvcnQSHQoZTUNQX1RSQU5TUE9SVF9VTlNQRUNJRklFRBAAEhcKE01DUF9UUkFOU1BPUlRfU1RESU8QARIhCh1NQ1BfVFJBTlNQT1JUX1NUUkVBTUFCTEVfSFRUUBACKssBCg5NY3BTZXJ2ZXJTdGF0ZRIgChxNQ1BfU0VSVkVSX1NUQVRFX1VOU1BFQ0lGSUVEEAASHQoZTUNQX1NFUlZFUl9TVEFURV9ESVNBQkxFRBABEhkKFU1DUF9TRVJWRVJfU1RBVEVfSURMRRACEh8KG01DUF9TRVJWRVJfU1RBVEVfQ09OTkVDVElORxADEhoKFk1DUF9TRVJWRVJfU1RBVEVfUkVBRFkQBBIgChxNQ1BfU0VSVkVSX1NUQVRFX0JBQ0tJTkdfT0ZGEAUypwMKEE1jcFNlcnZlclNlcnZpY2USXgoOTGlzdE1jcFNlcnZlcnMSIi50dXJud2lyZS52MS5MaXN0TWNwU2VydmVyc1JlcXVlc3QaIy50dXJud2lyZS52MS5MaXN0TWNwU2VydmVyc1Jlc3BvbnNlIgOQAgESYQoPRW5hYmxlTWNwU2VydmVyEiMudHVybndpcmUudjEuRW5hYmxlTWNwU2VydmVyUmVxdWVzdBokLnR1cm53aXJlLnYxLkVuYWJsZU1jcFNlcnZlclJlc3BvbnNlIgOQAgISZAoQRGlzYWJsZU1jcFNlcnZlchIkLnR1cm53aXJlLnYxLkRpc2FibGVNY3BTZXJ2ZXJSZXF1ZXN0GiUudHVybndpcmUudjEuRGlzYWJsZU1jcFNlcnZlclJlc3BvbnNlIgOQAgISagoSUmVjb25uZWN0TWNwU2VydmVyEiYudHVybndpcmUudjEuUmVjb25uZWN0TWNwU2VydmVyUmVxdWVzdBonLnR1cm53aXJlLnYxLlJlY29ubmVjdE1jcFNlcnZlclJlc3BvbnNlIgOQAgJCYAoPZGV2LnR1cm53aXJlLnYxQhVNY3BTZXJ2ZXJTZXJ2aWNlUHJvdG9QAVomdHVybndpcmUuZGV2L2dvL3R1cm53aXJlL3YxO3R1cm53aXJldjGqAgtUdXJud2lyZS5WMWIGcHJvdG8z", [file_google_protobuf_timestamp, file_turnwire_v1_outcome]);
+  fileDesc("CiR0dXJud2lyZS92MS9tY3Bfc2VydmVyX3NlcnZpY2UucHJvdG8SC3R1cm53aXJlLnYxIssDCglNY3BTZXJ2ZXISEQoJc2VydmVyX2lkGAEgASgJEiwKCXRyYW5zcG9ydBgCIAEoDjIZLnR1cm53aXJlLnYxLk1jcFRyYW5zcG9ydBIQCghlbmRwb2ludBgDIAEoCRIPCgdlbmFibGVkGAQgASgIEioKBXN0YXRlGAUgASgOMhsudHVybndpcmUudjEuTWNwU2VydmVyU3RhdGUSEQoJbmFtZXNwYWNlGAYgASgJEhAKCHByaW9yaXR5GAcgASgFEhgKEHByb3RvY29sX3ZlcnNpb24YCCABKAkSEgoKdG9vbF9jb3VudBgJIAEoBRIwCgxjb25uZWN0X3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD3JlY29ubmVjdF9jb3VudBgLIAEoBRI1ChFuZXh0X2F0dGVtcHRfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKgoMbGFzdF9mYWlsdXJlGA0gASgLMhQudHVybndpcmUudjEuRmFpbHVyZRIQCghyZXF1aXJlZBgOIAEoCBIMCgRsYXp5GA8gASgIEg0KBWFkZGVkGBAgASgIIrEBChJNY3BTdGRpb0Nvbm5lY3Rpb24SDwoHY29tbWFuZBgBIAEoCRIMCgRhcmdzGAIgAygJEjUKA2VudhgDIAMoCzIoLnR1cm53aXJlLnYxLk1jcFN0ZGlvQ29ubmVjdGlvbi5FbnZFbnRyeRIZChF3b3JraW5nX2RpcmVjdG9yeRgEIAEoCRoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIo4BChFNY3BIdHRwQ29ubmVjdGlvbhILCgN1cmwYASABKAkSPAoHaGVhZGVycxgCIAMoCzIrLnR1cm53aXJlLnYxLk1jcEh0dHBDb25uZWN0aW9uLkhlYWRlcnNFbnRyeRouCgxIZWFkZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI+ChVMaXN0TWNwU2VydmVyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiXgoWTGlzdE1jcFNlcnZlcnNSZXNwb25zZRIrCgttY3Bfc2VydmVycxgBIAMoCzIWLnR1cm53aXJlLnYxLk1jcFNlcnZlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKwoWRW5hYmxlTWNwU2VydmVyUmVxdWVzdBIRCglzZXJ2ZXJfaWQYASABKAkiRQoXRW5hYmxlTWNwU2VydmVyUmVzcG9uc2USKgoKbWNwX3NlcnZlchgBIAEoCzIWLnR1cm53aXJlLnYxLk1jcFNlcnZlciIsChdEaXNhYmxlTWNwU2VydmVyUmVxdWVzdBIRCglzZXJ2ZXJfaWQYASABKAkiRgoYRGlzYWJsZU1jcFNlcnZlclJlc3BvbnNlEioKCm1jcF9zZXJ2ZXIYASABKAsyFi50dXJud2lyZS52MS5NY3BTZXJ2ZXIiLgoZUmVjb25uZWN0TWNwU2VydmVyUmVxdWVzdBIRCglzZXJ2ZXJfaWQYASABKAkiSAoaUmVjb25uZWN0TWNwU2VydmVyUmVzcG9uc2USKgoKbWNwX3NlcnZlchgBIAEoCzIWLnR1cm53aXJlLnYxLk1jcFNlcnZlciKtAgoTQWRkTWNwU2VydmVyUmVxdWVzdBIRCglzZXJ2ZXJfaWQYASABKAkSMAoFc3RkaW8YAiABKAsyHy50dXJud2lyZS52MS5NY3BTdGRpb0Nvbm5lY3Rpb25IABI5Cg9zdHJlYW1hYmxlX2h0dHAYAyABKAsyHi50dXJud2lyZS52MS5NY3BIdHRwQ29ubmVjdGlvbkgAEhEKCW5hbWVzcGFjZRgEIAEoCRIPCgdpbmNsdWRlGAUgAygJEg8KB2V4Y2x1ZGUYBiADKAkSEQoJcmVzb3VyY2VzGAcgASgIEg8KB3Byb21wdHMYCCABKAgSLwoMY2FsbF90aW1lb3V0GAkgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgwKCmNvbm5lY3Rpb24iQgoUQWRkTWNwU2VydmVyUmVzcG9uc2USKgoKbWNwX3NlcnZlchgBIAEoCzIWLnR1cm53aXJlLnYxLk1jcFNlcnZlciIrChZSZW1vdmVNY3BTZXJ2ZXJSZXF1ZXN0EhEKCXNlcnZlcl9pZBgBIAEoCSIZChdSZW1vdmVNY3BTZXJ2ZXJSZXNwb25zZSppCgxNY3BUcmFuc3BvcnQSHQoZTUNQX1RSQU5TUE9SVF9VTlNQRUNJRklFRBAAEhcKE01DUF9UUkFOU1BPUlRfU1RESU8QARIhCh1NQ1BfVFJBTlNQT1JUX1NUUkVBTUFCTEVfSFRUUBACKssBCg5NY3BTZXJ2ZXJTdGF0ZRIgChxNQ1BfU0VSVkVSX1NUQVRFX1VOU1BFQ0lGSUVEEAASHQoZTUNQX1NFUlZFUl9TVEFURV9ESVNBQkxFRBABEhkKFU1DUF9TRVJWRVJfU1RBVEVfSURMRRACEh8KG01DUF9TRVJWRVJfU1RBVEVfQ09OTkVDVElORxADEhoKFk1DUF9TRVJWRVJfU1RBVEVfUkVBRFkQBBIgChxNQ1BfU0VSVkVSX1NUQVRFX0JBQ0tJTkdfT0ZGEAUy2gQKEE1jcFNlcnZlclNlcnZpY2USXgoOTGlzdE1jcFNlcnZlcnMSIi50dXJud2lyZS52MS5MaXN0TWNwU2VydmVyc1JlcXVlc3QaIy50dXJud2lyZS52MS5MaXN0TWNwU2VydmVyc1Jlc3BvbnNlIgOQAgESYQoPRW5hYmxlTWNwU2VydmVyEiMudHVybndpcmUudjEuRW5hYmxlTWNwU2VydmVyUmVxdWVzdBokLnR1cm53aXJlLnYxLkVuYWJsZU1jcFNlcnZlclJlc3BvbnNlIgOQAgISZAoQRGlzYWJsZU1jcFNlcnZlchIkLnR1cm53aXJlLnYxLkRpc2FibGVNY3BTZXJ2ZXJSZXF1ZXN0GiUudHVybndpcmUudjEuRGlzYWJsZU1jcFNlcnZlclJlc3BvbnNlIgOQAgISagoSUmVjb25uZWN0TWNwU2VydmVyEiYudHVybndpcmUudjEuUmVjb25uZWN0TWNwU2VydmVyUmVxdWVzdBonLnR1cm53aXJlLnYxLlJlY29ubmVjdE1jcFNlcnZlclJlc3BvbnNlIgOQAgISUwoMQWRkTWNwU2VydmVyEiAudHVybndpcmUudjEuQWRkTWNwU2VydmVyUmVxdWVzdBohLnR1cm53aXJlLnYxLkFkZE1jcFNlcnZlclJlc3BvbnNlElwKD1JlbW92ZU1jcFNlcnZlchIjLnR1cm53aXJlLnYxLlJlbW92ZU1jcFNlcnZlclJlcXVlc3QaJC50dXJud2lyZS52MS5SZW1vdmVNY3BTZXJ2ZXJSZXNwb25zZUJgCg9kZXYudHVybndpcmUudjFCFU1jcFNlcnZlclNlcnZpY2VQcm90b1ABWiZ0dXJud2lyZS5kZXYvZ28vdHVybndpcmUvdjE7dHVybndpcmV2MaoCC1R1cm53aXJlLlYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_turnwire_v1_outcome]);
 
 /**
  * An MCP server of the deployment.
@@ -115,6 +115,27 @@ export type McpServer = Message<"turnwire.v1.McpServer"> & {
    * @generated from field: turnwire.v1.Failure last_failure = 13;
    */
   lastFailure?: Failure | undefined;
+
+  /**
+   * Whether no run starts without it.
+   *
+   * @generated from field: bool required = 14;
+   */
+  required: boolean;
+
+  /**
+   * Whether it is connected only when a run needs it.
+   *
+   * @generated from field: bool lazy = 15;
+   */
+  lazy: boolean;
+
+  /**
+   * Whether it was added at runtime, and ends with the service.
+   *
+   * @generated from field: bool added = 16;
+   */
+  added: boolean;
 };
 
 /**
@@ -123,6 +144,76 @@ export type McpServer = Message<"turnwire.v1.McpServer"> & {
  */
 export const McpServerSchema: GenMessage<McpServer> = /*@__PURE__*/
   messageDesc(file_turnwire_v1_mcp_server_service, 0);
+
+/**
+ * A child process that speaks over its pipes.
+ *
+ * @generated from message turnwire.v1.McpStdioConnection
+ */
+export type McpStdioConnection = Message<"turnwire.v1.McpStdioConnection"> & {
+  /**
+   * What to run.
+   *
+   * @generated from field: string command = 1;
+   */
+  command: string;
+
+  /**
+   * Its arguments.
+   *
+   * @generated from field: repeated string args = 2;
+   */
+  args: string[];
+
+  /**
+   * Its environment, beside a safe base. Never returned.
+   *
+   * @generated from field: map<string, string> env = 3;
+   */
+  env: { [key: string]: string };
+
+  /**
+   * Its directory; empty: the service's.
+   *
+   * @generated from field: string working_directory = 4;
+   */
+  workingDirectory: string;
+};
+
+/**
+ * Describes the message turnwire.v1.McpStdioConnection.
+ * Use `create(McpStdioConnectionSchema)` to create a new message.
+ */
+export const McpStdioConnectionSchema: GenMessage<McpStdioConnection> = /*@__PURE__*/
+  messageDesc(file_turnwire_v1_mcp_server_service, 1);
+
+/**
+ * An address that speaks Streamable HTTP.
+ *
+ * @generated from message turnwire.v1.McpHttpConnection
+ */
+export type McpHttpConnection = Message<"turnwire.v1.McpHttpConnection"> & {
+  /**
+   * Its URL.
+   *
+   * @generated from field: string url = 1;
+   */
+  url: string;
+
+  /**
+   * Sent with every request. Kept in memory alone and never returned.
+   *
+   * @generated from field: map<string, string> headers = 2;
+   */
+  headers: { [key: string]: string };
+};
+
+/**
+ * Describes the message turnwire.v1.McpHttpConnection.
+ * Use `create(McpHttpConnectionSchema)` to create a new message.
+ */
+export const McpHttpConnectionSchema: GenMessage<McpHttpConnection> = /*@__PURE__*/
+  messageDesc(file_turnwire_v1_mcp_server_service, 2);
 
 /**
  * Request for McpServerService.ListMcpServers.
@@ -150,7 +241,7 @@ export type ListMcpServersRequest = Message<"turnwire.v1.ListMcpServersRequest">
  * Use `create(ListMcpServersRequestSchema)` to create a new message.
  */
 export const ListMcpServersRequestSchema: GenMessage<ListMcpServersRequest> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_mcp_server_service, 1);
+  messageDesc(file_turnwire_v1_mcp_server_service, 3);
 
 /**
  * Response of McpServerService.ListMcpServers.
@@ -178,7 +269,7 @@ export type ListMcpServersResponse = Message<"turnwire.v1.ListMcpServersResponse
  * Use `create(ListMcpServersResponseSchema)` to create a new message.
  */
 export const ListMcpServersResponseSchema: GenMessage<ListMcpServersResponse> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_mcp_server_service, 2);
+  messageDesc(file_turnwire_v1_mcp_server_service, 4);
 
 /**
  * Request for McpServerService.EnableMcpServer.
@@ -199,7 +290,7 @@ export type EnableMcpServerRequest = Message<"turnwire.v1.EnableMcpServerRequest
  * Use `create(EnableMcpServerRequestSchema)` to create a new message.
  */
 export const EnableMcpServerRequestSchema: GenMessage<EnableMcpServerRequest> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_mcp_server_service, 3);
+  messageDesc(file_turnwire_v1_mcp_server_service, 5);
 
 /**
  * Response of McpServerService.EnableMcpServer.
@@ -220,7 +311,7 @@ export type EnableMcpServerResponse = Message<"turnwire.v1.EnableMcpServerRespon
  * Use `create(EnableMcpServerResponseSchema)` to create a new message.
  */
 export const EnableMcpServerResponseSchema: GenMessage<EnableMcpServerResponse> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_mcp_server_service, 4);
+  messageDesc(file_turnwire_v1_mcp_server_service, 6);
 
 /**
  * Request for McpServerService.DisableMcpServer.
@@ -241,7 +332,7 @@ export type DisableMcpServerRequest = Message<"turnwire.v1.DisableMcpServerReque
  * Use `create(DisableMcpServerRequestSchema)` to create a new message.
  */
 export const DisableMcpServerRequestSchema: GenMessage<DisableMcpServerRequest> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_mcp_server_service, 5);
+  messageDesc(file_turnwire_v1_mcp_server_service, 7);
 
 /**
  * Response of McpServerService.DisableMcpServer.
@@ -262,7 +353,7 @@ export type DisableMcpServerResponse = Message<"turnwire.v1.DisableMcpServerResp
  * Use `create(DisableMcpServerResponseSchema)` to create a new message.
  */
 export const DisableMcpServerResponseSchema: GenMessage<DisableMcpServerResponse> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_mcp_server_service, 6);
+  messageDesc(file_turnwire_v1_mcp_server_service, 8);
 
 /**
  * Request for McpServerService.ReconnectMcpServer.
@@ -283,7 +374,7 @@ export type ReconnectMcpServerRequest = Message<"turnwire.v1.ReconnectMcpServerR
  * Use `create(ReconnectMcpServerRequestSchema)` to create a new message.
  */
 export const ReconnectMcpServerRequestSchema: GenMessage<ReconnectMcpServerRequest> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_mcp_server_service, 7);
+  messageDesc(file_turnwire_v1_mcp_server_service, 9);
 
 /**
  * Response of McpServerService.ReconnectMcpServer.
@@ -304,7 +395,151 @@ export type ReconnectMcpServerResponse = Message<"turnwire.v1.ReconnectMcpServer
  * Use `create(ReconnectMcpServerResponseSchema)` to create a new message.
  */
 export const ReconnectMcpServerResponseSchema: GenMessage<ReconnectMcpServerResponse> = /*@__PURE__*/
-  messageDesc(file_turnwire_v1_mcp_server_service, 8);
+  messageDesc(file_turnwire_v1_mcp_server_service, 10);
+
+/**
+ * Request for McpServerService.AddMcpServer.
+ *
+ * @generated from message turnwire.v1.AddMcpServerRequest
+ */
+export type AddMcpServerRequest = Message<"turnwire.v1.AddMcpServerRequest"> & {
+  /**
+   * Identifies the server from now on: letters, digits, hyphens and
+   * underscores, at most 32 of them.
+   *
+   * @generated from field: string server_id = 1;
+   */
+  serverId: string;
+
+  /**
+   * How it is reached.
+   *
+   * @generated from oneof turnwire.v1.AddMcpServerRequest.connection
+   */
+  connection: {
+    /**
+     * As a child process.
+     *
+     * @generated from field: turnwire.v1.McpStdioConnection stdio = 2;
+     */
+    value: McpStdioConnection;
+    case: "stdio";
+  } | {
+    /**
+     * At an address.
+     *
+     * @generated from field: turnwire.v1.McpHttpConnection streamable_http = 3;
+     */
+    value: McpHttpConnection;
+    case: "streamableHttp";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * Put in front of its tools' names; empty: the server_id.
+   *
+   * @generated from field: string namespace = 4;
+   */
+  namespace: string;
+
+  /**
+   * Patterns of its own tool names to offer; none: all.
+   *
+   * @generated from field: repeated string include = 5;
+   */
+  include: string[];
+
+  /**
+   * Patterns of its own tool names to leave out.
+   *
+   * @generated from field: repeated string exclude = 6;
+   */
+  exclude: string[];
+
+  /**
+   * Offers its resources as tools.
+   *
+   * @generated from field: bool resources = 7;
+   */
+  resources: boolean;
+
+  /**
+   * Offers its prompts as tools.
+   *
+   * @generated from field: bool prompts = 8;
+   */
+  prompts: boolean;
+
+  /**
+   * Bounds each of its calls, beside the policy.
+   *
+   * @generated from field: google.protobuf.Duration call_timeout = 9;
+   */
+  callTimeout?: Duration | undefined;
+};
+
+/**
+ * Describes the message turnwire.v1.AddMcpServerRequest.
+ * Use `create(AddMcpServerRequestSchema)` to create a new message.
+ */
+export const AddMcpServerRequestSchema: GenMessage<AddMcpServerRequest> = /*@__PURE__*/
+  messageDesc(file_turnwire_v1_mcp_server_service, 11);
+
+/**
+ * Response of McpServerService.AddMcpServer.
+ *
+ * @generated from message turnwire.v1.AddMcpServerResponse
+ */
+export type AddMcpServerResponse = Message<"turnwire.v1.AddMcpServerResponse"> & {
+  /**
+   * The server, perhaps not connected yet.
+   *
+   * @generated from field: turnwire.v1.McpServer mcp_server = 1;
+   */
+  mcpServer?: McpServer | undefined;
+};
+
+/**
+ * Describes the message turnwire.v1.AddMcpServerResponse.
+ * Use `create(AddMcpServerResponseSchema)` to create a new message.
+ */
+export const AddMcpServerResponseSchema: GenMessage<AddMcpServerResponse> = /*@__PURE__*/
+  messageDesc(file_turnwire_v1_mcp_server_service, 12);
+
+/**
+ * Request for McpServerService.RemoveMcpServer.
+ *
+ * @generated from message turnwire.v1.RemoveMcpServerRequest
+ */
+export type RemoveMcpServerRequest = Message<"turnwire.v1.RemoveMcpServerRequest"> & {
+  /**
+   * Server to remove.
+   *
+   * @generated from field: string server_id = 1;
+   */
+  serverId: string;
+};
+
+/**
+ * Describes the message turnwire.v1.RemoveMcpServerRequest.
+ * Use `create(RemoveMcpServerRequestSchema)` to create a new message.
+ */
+export const RemoveMcpServerRequestSchema: GenMessage<RemoveMcpServerRequest> = /*@__PURE__*/
+  messageDesc(file_turnwire_v1_mcp_server_service, 13);
+
+/**
+ * Response of McpServerService.RemoveMcpServer.
+ *
+ * @generated from message turnwire.v1.RemoveMcpServerResponse
+ */
+export type RemoveMcpServerResponse = Message<"turnwire.v1.RemoveMcpServerResponse"> & {
+};
+
+/**
+ * Describes the message turnwire.v1.RemoveMcpServerResponse.
+ * Use `create(RemoveMcpServerResponseSchema)` to create a new message.
+ */
+export const RemoveMcpServerResponseSchema: GenMessage<RemoveMcpServerResponse> = /*@__PURE__*/
+  messageDesc(file_turnwire_v1_mcp_server_service, 14);
 
 /**
  * How an MCP server is reached.
@@ -440,6 +675,29 @@ export const McpServerService: GenService<{
     methodKind: "unary";
     input: typeof ReconnectMcpServerRequestSchema;
     output: typeof ReconnectMcpServerResponseSchema;
+  },
+  /**
+   * Adds an MCP server until the service ends, and connects to it. Refused
+   * with PERMISSION_DENIED unless the configuration allows servers of its kind
+   * to be added.
+   *
+   * @generated from rpc turnwire.v1.McpServerService.AddMcpServer
+   */
+  addMcpServer: {
+    methodKind: "unary";
+    input: typeof AddMcpServerRequestSchema;
+    output: typeof AddMcpServerResponseSchema;
+  },
+  /**
+   * Ends and forgets an MCP server that was added at runtime. One of the
+   * configuration can only be disabled.
+   *
+   * @generated from rpc turnwire.v1.McpServerService.RemoveMcpServer
+   */
+  removeMcpServer: {
+    methodKind: "unary";
+    input: typeof RemoveMcpServerRequestSchema;
+    output: typeof RemoveMcpServerResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_turnwire_v1_mcp_server_service, 0);

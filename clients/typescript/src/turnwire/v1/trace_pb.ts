@@ -417,14 +417,14 @@ export const ToolCallTraceSchema: GenMessage<ToolCallTrace> = /*@__PURE__*/
  */
 export type WaitTrace = Message<"turnwire.v1.WaitTrace"> & {
   /**
-   * Approvals waited for.
+   * Approvals that RunWaiting named.
    *
    * @generated from field: repeated string approval_ids = 1;
    */
   approvalIds: string[];
 
   /**
-   * Calls waited for.
+   * Calls that RunWaiting named.
    *
    * @generated from field: repeated string call_ids = 2;
    */
