@@ -24,6 +24,7 @@ ENGINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ("late ends are lost", "execution", "on_late=lambda: self.feed(ToolResultLate(call_id))", "on_late=lambda: None"),
     ("the end is told before it is durable", "execution", " and self.log.finished", ""),
     ("traces show what is not durable", "execution", " if item.sequence <= self.log.visible", ""),
+    ("people: the same words are taken again", "steering", "if ids[0] not in appended:", "if True:"),
     ("the deadline outlives the run", "run_clock", "            self._timer.cancel()\n", "            pass\n"),
     ("children outlive their parent", "service", "self.cancel_if_live(child, PARENT_ENDED)", "pass"),
     ("a run of doubt has no owner", "service", "isinstance(error, StoreUnavailable) and error.uncertain", "False"),

@@ -246,6 +246,7 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ("wait: it is not told", "waiting", "            out.emit(self._news(waiting))\n", "            pass\n"),
     ("wait: many are told each time", "waiting", "len(self._told) <= FEW or ", "True or "),
     ("wait: of few only news are told", "waiting", "len(self._told) <= FEW or ", ""),
+    ("wait: what is new is not told", "waiting", "item.approval_id not in before)", "False)"),
     ("wait: new calls are not told", "waiting", "call.call_id not in before)", "False)"),
     (
         "wait: only news are not said to be",

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from pydantic import BaseModel, ValidationError
@@ -76,6 +76,9 @@ from turnwired.tools.port import Toolset, is_toolset
 from turnwired.tools.python import PythonToolset, entry_point_functions, load_functions
 from turnwired.tools.registry import Registry, Source
 
+if TYPE_CHECKING:
+    from turnwired.http.server import HttpServer
+
 logger = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES = 16 << 20
@@ -95,11 +98,14 @@ class Service:
     grace_seconds: float
     warm: asyncio.Event
     """Set when what loads in the background is there: prices, SDKs, the tools of every source that answers."""
+    http: HttpServer | None = None
 
     async def drain(self) -> None:
         """Refuse new runs, let those in flight finish within the grace period, cancel and store the rest."""
         await self.rpc.refuse()
-        await self.engine.stop(self.grace_seconds)
+        async with _beside(self.engine.stop(self.grace_seconds), to_its_end=True):
+            if self.http is not None:
+                await self.http.stop(self.grace_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +208,16 @@ async def assembled(
 
 @asynccontextmanager
 async def running(
-    config: Config, environ: Mapping[str, str] = os.environ, own_token: str | None = None
+    config: Config,
+    environ: Mapping[str, str] = os.environ,
+    own_token: str | None = None,
+    additions: Additions | None = None,
 ) -> AsyncIterator[Service]:
     """The service from its first listening socket to its last stored row. Raises ConfigError with one clear line.
 
     ``own_token``: shows an operator, whoever else may call: for a server that a process starts for itself alone.
     """
-    async with assembled(config, environ) as assembly, AsyncExitStack() as stack:
+    async with assembled(config, environ, additions) as assembly, AsyncExitStack() as stack:
         engine, callers = assembly.engine, assembly.callers
         if own_token is not None:
             callers = callers.also(own_token, Caller(principal="cli", roles=frozenset((OPERATOR_ROLE,))))
@@ -236,7 +245,20 @@ async def running(
         stack.push_async_callback(rpc.stop, 1.0)
         if not readiness.complete:
             await stack.enter_async_context(_beside(readiness.wait_for(assembly.mcp_servers)))
-        yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds, assembly.warm)
+        http = await _http(config, engine, callers)
+        if http is not None:
+            stack.push_async_callback(http.stop, 1.0)
+        yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds, assembly.warm, http)
+
+
+async def _http(config: Config, engine: Engine, callers: Callers) -> HttpServer | None:
+    if config.http.listen is None:
+        return None
+    from turnwired.http.server import HttpServer  # the SDK of MCP takes a second to import
+
+    server = HttpServer(config.http, callers, engine.outside)
+    await server.start()
+    return server
 
 
 @dataclass(slots=True)
@@ -260,14 +282,16 @@ class _Readiness:
 
 
 @asynccontextmanager
-async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Work that goes on beside the service and is cancelled with it.
+async def _beside(work: Coroutine[None, None, None], *, to_its_end: bool = False) -> AsyncIterator[None]:
+    """Work that goes on beside the service and is cancelled with it, unless it is waited for ``to_its_end``.
 
     Not a task group: that would put what ends the service, a port in use for instance, into an exception group.
     """
     task = asyncio.create_task(work)
     try:
         yield
+        if to_its_end:
+            await asyncio.wait([task])
     finally:
         task.cancel()
         await asyncio.wait([task])

@@ -61,7 +61,7 @@ class Callers:
             return self.anonymous
         if not authorizations:
             if self.anonymous is None:
-                raise Unauthenticated("The call shows no token: send authorization metadata, 'Bearer TOKEN'.")
+                raise Unauthenticated("The call shows no token: send 'authorization: Bearer TOKEN'.")
             return self.anonymous
         scheme, _, token = authorizations[0].partition(" ")
         if len(authorizations) > 1 or scheme.lower() != "bearer":

@@ -33,6 +33,8 @@ NARROWED: Mapping[object, st.SearchStrategy[Any]] = {
     ),
     # What a request narrows is worked out when the run is prepared, and stays here.
     (tool.ToolSelection, "narrow"): st.just(()),
+    # What a source gave is for those that list the tools of this process; the wire has what models are shown.
+    (tool.Tool, "given_schema_json"): st.none(),
     # Who calls, and the digest of what was sent, are stored beside the turn.
     (run.TurnSpec, "caller"): st.just(run.Caller()),
     (run.TurnSpec, "digest"): st.just(b""),

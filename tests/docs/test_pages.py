@@ -32,6 +32,7 @@ PAGES = [
     "conversations",
     "policy_layers",
     "from_a_loop",
+    "mcp",
     "operator_tools",
     "tools",
     "registry",

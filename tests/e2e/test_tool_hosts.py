@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from docs.pages import ROOT, printed_apart
 from e2e.host_examples import BUILDERS, SECONDS, Example, built, started
-from e2e.service import child_environment
+from e2e.service import child_environment, run_cli
+from tools.host_kit import App, tool, up
 
 from turnwired import Runtime
 from turnwired.domain.event import ToolCallFinished, ToolCallProgressed
@@ -63,6 +64,19 @@ async def test_the_example_in_another_language_is_built_and_used(language: str, 
     assert shipped.content[0].content == Text("Order 7 is on its way, for ada.")
     first = told.of(ToolCallProgressed)[0]
     assert (first.progress, first.total, first.message) == (1.0, 2.0, "asked the warehouse")
+
+
+@pytest.mark.requirement("HOST-1")
+async def test_the_command_line_lists_the_tools_of_a_host_and_says_what_is_missing(tmp_path: Path) -> None:
+    async with up(App([tool("look", read_only=True)])) as app:
+        (tmp_path / "turnwire.toml").write_text(
+            f'[tool_hosts.shop]\naddress = "{app.address}"\npriority = 1\n[tool_hosts.gone]\naddress = "127.0.0.1:1"\n',
+            encoding="utf-8",
+        )
+        ended = await run_cli("tools", cwd=tmp_path, environment=child_environment(OPENAI_BASE_URL="http://x/v1"))
+    assert ended.code == 0
+    assert "shop__look host shop Does look." in [" ".join(line.split()) for line in ended.stdout.splitlines()]
+    assert "not available: tool host 'gone': UNAVAILABLE: failed to connect" in ended.stderr
 
 
 async def cancel_a_call(host: Example) -> None:

@@ -10,12 +10,14 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 
 from engine.disk import Disk
 from engine.harness import no_price
 from engine.judge import assert_requests
+from turnwired.domain.approval import BY_TIMEOUT, ApprovalDecision
 from turnwired.domain.errors import FieldViolation, ToolError
 from turnwired.domain.event import RunFinished
 from turnwired.domain.failure import Failure, FailurePhase, Reason
@@ -29,10 +31,11 @@ from turnwired.telemetry.null import NullRunTelemetry, NullTelemetry
 from turnwired.telemetry.port import RunInfo, RunTelemetry
 from turnwired.testing.provider import ScriptedProvider
 from turnwired.testing.registry import Function
-from turnwired.tools.port import ToolInvocation
+from turnwired.tools.port import InputRequest, ToolInvocation
 
 __all__ = ["ModelCall", "Stage", "ToolAct", "no_price"]
 
+WORDS = {ApprovalDecision.ONCE: "accept", ApprovalDecision.ALWAYS: "accept", ApprovalDecision.REJECT: "decline"}
 STUBBORN_SECONDS = 7.0
 """How long a tool may take to unwind that does not hear: longer than the engine waits."""
 Batch = Sequence[ModelItem] | Exception | None
@@ -158,7 +161,7 @@ class Stage:
 
     def functions(self) -> Mapping[str, Function]:
         """Tools by routed name: one answers at once, the others when they are told to."""
-        return {"quick": self._quick, "slow": self._slow, "other": self._slow}
+        return {"quick": self._quick, "slow": self._slow, "other": self._slow, "asks": self._asks}
 
     def _begin(self, invocation: ToolInvocation) -> None:
         try:
@@ -208,6 +211,33 @@ class Stage:
             raise
         finally:
             act.over = True
+
+    async def _asks(self, invocation: ToolInvocation) -> str:
+        """Ask a person, and give the answer; or be told to end before there is one."""
+        self._begin(invocation)
+        assert invocation.ask is not None
+        act = ToolAct(invocation, invocation.native_name, asyncio.get_running_loop().create_future())
+        self.acts.append(act)
+        answer = asyncio.ensure_future(invocation.ask(InputRequest("Really?")))
+        try:
+            either: list[asyncio.Future[Any]] = [answer, act.end]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if act.end.done():
+                return act.end.result()
+            self._check_told(invocation, answer.result().action)
+            return answer.result().action
+        finally:
+            answer.cancel()
+            act.over = True
+
+    def _check_told(self, invocation: ToolInvocation, action: str) -> None:
+        people = self.disk.ledgers[invocation.run_id].people
+        about = [key for key, asked in people.questions.items() if asked.call.call_id == invocation.call_id]
+        answer = people.answers.get(about[-1]) if about else None
+        if answer is None:
+            self.wrong.append("a tool is told an answer that is not durable")
+        elif action != ("cancel" if answer.resolved_by == BY_TIMEOUT else WORDS[answer.decision]):
+            self.wrong.append("a tool is told another answer than readers")
 
     def end_late(self, act: ToolAct) -> None:
         """A tool that was given up ends after all, and says so."""

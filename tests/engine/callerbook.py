@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from turnwired.domain.approval import BY_CASCADE, BY_TIMEOUT, Approval, ApprovalDecision
+from turnwired.domain.approval import BY_CASCADE, BY_TIMEOUT, BY_TOOL, Approval, ApprovalDecision, ApprovalKind
 from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.event import (
     ApprovalRequested,
@@ -67,9 +67,19 @@ class CallerBook:
         """Whether the model is not called yet because a file may still come."""
         return not self.begun and AttachmentState.PENDING in self.files.values()
 
+    @property
+    def asking(self) -> set[str]:
+        """Calls whose tool runs and has asked a person something."""
+        asked = [self.questions[approval_id] for approval_id in self.open_questions]
+        return {each.call.call_id for each in asked if each.kind is ApprovalKind.INPUT}
+
     def may_run(self, call_id: str) -> bool:
         """Whether nobody has to be asked about the call, or all who were said yes, and it is not the caller's."""
-        about = [approval_id for approval_id, asked in self.questions.items() if asked.call.call_id == call_id]
+        about = [
+            approval_id
+            for approval_id, asked in self.questions.items()
+            if asked.call.call_id == call_id and asked.kind is not ApprovalKind.INPUT
+        ]
         yes = all(key in self.answers and self.answers[key].decision is not ApprovalDecision.REJECT for key in about)
         return yes and call_id not in self.handed
 
@@ -118,7 +128,7 @@ class CallerBook:
                 assert approval_id in self.questions, "an answer to nothing"
                 assert approval_id not in self.answers, "a question is answered twice"
                 self.answers[approval_id] = event
-                who = by if by in {BY_CASCADE, BY_TIMEOUT} else "a person"
+                who = by if by in {BY_CASCADE, BY_TIMEOUT, BY_TOOL} else "a person"
                 self.seen[f"{decision.value} by {who}"] += 1
             case RunWaiting():
                 assert not goes_on, "a run says that it waits, and goes on"

@@ -13,7 +13,7 @@ from typing import Protocol
 from engine.disk import Disk
 from engine.harness import CALLER
 from engine.ledgers import Ledger
-from turnwired.domain.approval import ApprovalDecision
+from turnwired.domain.approval import ApprovalDecision, ApprovalKind
 from turnwired.domain.attachment import Attachment
 from turnwired.domain.errors import Conflict, NotFound, RequestError, StoreError
 from turnwired.domain.failure import Reason
@@ -98,6 +98,10 @@ class Decide(Request):
         if error.reason is Reason.APPROVAL_DIGEST_MISMATCH:
             assert self.digest == "of another call"
             return "an answer to another call is refused"
+        if error.reason is Reason.INVALID_REQUEST:
+            assert ledger.people.questions[self.approval_id].kind is ApprovalKind.INPUT
+            assert self.decision is ApprovalDecision.ALWAYS, error
+            return "a tool is not answered for always"
         if error.reason is Reason.APPROVAL_ALREADY_RESOLVED:
             answer = ledger.people.answers.get(self.approval_id)
             assert answer is not None, "an answer is refused for one that is not durable"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from engine.harness import CALLER, LIMIT, Reader, World
 from turnwired.codec.frame import Visibility
 from turnwired.codec.message import decode_message
-from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalState
+from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalKind, ApprovalState
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
@@ -86,15 +86,19 @@ def _assert_asked(events: Sequence[LoggedEvent]) -> None:
     asked: dict[str, str] = {}
     answers: dict[str, ApprovalDecision] = {}
     handed: set[str] = set()
+    by_tools: set[str] = set()
     waits = False
     for item in events:
         match item.event:
             case ApprovalRequested(approval):
                 assert approval.approval_id not in asked
-                assert approval.call.call_id not in asked.values(), "one question at most per call"
-                asked[approval.approval_id] = approval.call.call_id
+                if approval.kind is ApprovalKind.INPUT:
+                    by_tools.add(approval.approval_id)
+                else:
+                    assert approval.call.call_id not in asked.values(), "one question at most per call"
+                    asked[approval.approval_id] = approval.call.call_id
             case ApprovalResolved(approval_id, decision):
-                assert approval_id in asked
+                assert approval_id in asked.keys() | by_tools
                 assert approval_id not in answers, "a question was answered twice"
                 answers[approval_id] = decision
             case RunWaiting():

@@ -99,9 +99,9 @@ class Ledger:
 
     @property
     def _goes_on(self) -> bool:
-        """Whether a tool runs that is not with the caller, as far as that is durable."""
+        """Whether a tool runs that neither is with the caller nor waits for a person, as far as that is durable."""
         running = {call_id for call_id, station in self.stations.items() if station == EXECUTING}
-        return bool(running - self.people.handed.keys())
+        return bool(running - self.people.handed.keys() - self.people.asking)
 
     def executing(self, call_id: str) -> bool:
         """Whether it is durable that the call runs, and that nothing has come of it."""

@@ -287,6 +287,9 @@ class Lives:
             children = live.intersection(ledger.children.values())
             waits = ledger.retry_due or ledger.waiting or ledger.people.awaits_files
             assert run_id in acting or children or waits, "a run waits for nothing"
+            for approval_id in ledger.people.open_questions:
+                expires = ledger.people.questions[approval_id].expire_time_ns
+                assert not expires or expires >= self.loop.now_ns, "a question stays open after its time"
         for follower in self.followers:
             if follower.attached and not follower.slow:
                 assert follower.has_all, "a reader was not told"

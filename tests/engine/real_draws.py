@@ -100,9 +100,9 @@ POLICIES = (PLAIN, ASKING, PLAIN, ASKING, *(_policy(_RANDOM) for _ in range(60))
 POLICY = st.integers(0, len(POLICIES) - 1)
 
 WORDS = st.sampled_from(("a", " ", "", "lorem ipsum ", "\u2028\U0001f600", "x" * 700, "{"))
-NAMES = st.sampled_from(("quick", "slow", "slow", "own", "agent__default", "agent__lead"))
-ODD_NAMES = st.sampled_from(("quick", "slow", "own", "agent__default", "unknown", ""))
-FIRST = st.sampled_from(((), (), (), ("slow", "quick"), ("own",), ("own", "quick", "own"), ("quick", "slow", "slow")))
+NAMES = st.sampled_from(("quick", "slow", "slow", "own", "asks", "agent__default", "agent__lead"))
+ODD_NAMES = st.sampled_from(("quick", "slow", "own", "asks", "agent__default", "unknown", ""))
+FIRST = st.sampled_from(((), (), (), ("slow", "quick"), ("own",), ("own", "asks", "own"), ("quick", "asks", "slow")))
 """What the model calls at once when a turn begins."""
 CALLED = ((stopped(FinishReason.TOOL_CALLS, "?"), usage()), None)
 """The end of an answer that calls tools."""

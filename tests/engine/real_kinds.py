@@ -14,6 +14,7 @@ OFTEN = (
 )
 """Each dozens of times in three hundred examples: a draw that is gone shows in any run of the machine."""
 SELDOM = (
+    *("asked because of INPUT", "REJECT by tool", "a tool is not answered for always"),
     *("asked because of LOOP_DETECTED", "REJECT by cascade", "REJECT by timeout", "an answer comes too late"),
     *(
         "a call of the caller gives ERROR",

@@ -49,7 +49,7 @@ def handed(machine: Machine) -> list[tuple[Ledger, str]]:
     return sorted(everything, key=lambda item: item[0].people.handed[item[1]] is None)
 
 
-@precondition(asked)
+@precondition(lambda self: bool(asked(self)))
 @rule(
     pick=draws.PICK,
     decision=st.sampled_from((ApprovalDecision.ONCE, ApprovalDecision.ONCE, *ApprovalDecision)),
@@ -77,7 +77,7 @@ def somebody_answers_a_question(
     self.w.go(rounds)
 
 
-@precondition(handed)
+@precondition(lambda self: bool(handed(self)))
 @rule(picks=st.lists(draws.PICK, min_size=1, max_size=3), fails=st.booleans(), rounds=draws.ROUNDS)
 def somebody_hands_results_in(self: Machine, picks: list[int], fails: bool, rounds: int | None) -> None:
     calls = handed(self)

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+from engine.stepping import SteppedLoop
 from turnwired.engine import execution as engine_execution
 from turnwired.engine import log as engine_log
-
-EPOCH_NS = 1_800_000_000 * 10**9
 
 
 class LoopTime:
@@ -20,7 +19,9 @@ class LoopTime:
 
     def time_ns(self) -> int:
         """In nanoseconds."""
-        return EPOCH_NS + int(asyncio.get_running_loop().time() * 1e9)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SteppedLoop)
+        return loop.now_ns
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from typing import Any
 PATIENCE = 20.0
 """Real seconds that a thread may take for an answer."""
 MOST_ROUNDS = 20_000
+EPOCH_NS = 1_800_000_000 * 10**9
+"""Unix time at which the clock begins."""
 
 
 class NeverIdle(AssertionError):
@@ -51,6 +53,11 @@ class SteppedLoop(asyncio.SelectorEventLoop):
     ) -> None:
         """Keep the call until the loop is idle."""
         self._answers.put((callback, args, context))
+
+    @property
+    def now_ns(self) -> int:
+        """The clock's time as Unix nanoseconds."""
+        return EPOCH_NS + int(self.now * 1e9)
 
     def drain(self) -> None:
         """Run until nothing can run any more but by time."""

@@ -27,4 +27,5 @@ REQUIREMENTS: dict[str, str] = {
     "CTX-30": "Runs are listed by how they ended, from an index where that is rare, also after a crash.",
     "CTX-31": "ListRuns takes outcome_kinds: any of them, each once, known ones only.",
     "CTX-11": "CountTokens counts the request that would be made.",
+    "CTX-40": "Results of a conversation that a caller brings stand in the order of their calls, however they came.",
 }

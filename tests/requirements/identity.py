@@ -19,5 +19,6 @@ REQUIREMENTS = {
     "IDENT-16": "What a caller may not have is not told: not by name, collision, suggestion or unmatched pattern.",
     "IDENT-17": "A rule that denies holds for calls of tools that were listed before, and none is asked about.",
     "IDENT-18": "Whatever a run selects, it has no tool that its caller or its agent does not have.",
+    "IDENT-20": "The page about callers shows what it prints.",
     "IDENT-19": "gRPC services are told the roles of the caller; Python tools find them in their context.",
 }

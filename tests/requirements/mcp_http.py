@@ -24,6 +24,7 @@ REQUIREMENTS: dict[str, str] = {
     "MCPH-19": "Connecting again is a span, with what is asked meanwhile below it.",
     "MCPH-20": "Twenty servers of which five are broken do not delay a turn.",
     "MCPH-22": "What a server asks during a call is put to whoever may answer for that call, and nobody else.",
+    "MCPH-23": "Servers that others wrote are used over HTTP and stdio, and again after they were restarted.",
     "MCPS-1": "Operators list the MCP servers in pages: how each is reached, where it stands, without secrets.",
     "MCPS-2": "A server is disabled, enabled and connected anew at runtime; tools of other sources are not touched.",
     "MCPS-3": "A broken server is listed with its newest failure and the time of the next attempt.",

@@ -32,6 +32,7 @@ OFFENCES = {
     "http": ("tools", "aiohttp"),
     "sdks": ("engine", "openai"),
     "mcp": ("providers", "mcp"),
+    "asgi": ("rpc", "starlette"),
     "http-client": ("engine", "httpx2"),
     "operator": ("rpc", "websockets"),
     "opentelemetry": ("engine", "opentelemetry.trace"),

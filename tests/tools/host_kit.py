@@ -76,6 +76,7 @@ class App(stubs.ToolHostServiceServicer):
     deadlines: list[float | None] = field(default_factory=list)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    changes: int = 0
     watchers: int = 0
     _server: grpc.aio.Server | None = None
     _health: Any = None
@@ -98,10 +99,13 @@ class App(stubs.ToolHostServiceServicer):
         if not self.watches:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no")
         self.watchers += 1
+        told = -1
         while True:
-            yield pb2.WatchToolsResponse(version=self.version)
             async with self.changed:
-                await self.changed.wait()
+                while told == self.changes:
+                    await self.changed.wait()
+                told = self.changes
+            yield pb2.WatchToolsResponse(version=self.version)
 
     async def CallTool(  # noqa: N802 - the contract's name
         self, request: pb2.CallToolRequest, context: Any
@@ -121,6 +125,7 @@ class App(stubs.ToolHostServiceServicer):
         """Have other tools, and tell whoever listens."""
         self.tools, self.version = list(tools), version
         async with self.changed:
+            self.changes += 1
             self.changed.notify_all()
 
     async def serving(self, *, works: bool) -> None:

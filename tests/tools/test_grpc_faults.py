@@ -41,6 +41,7 @@ async def test_a_call_that_could_not_be_sent_was_not_executed_and_is_over_in_sec
     await server.start()
     async with toolset_of(server.address) as toolset:
         await server.stop()
+        assert await toolset._connection.peer.losses.more_than(0, 10), "it still has its server"
         registry = Registry([Source(toolset)])
         view = await registry.view(ToolSelection(), Caller())
         since = time.monotonic()

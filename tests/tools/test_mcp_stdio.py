@@ -50,7 +50,7 @@ async def test_a_server_of_either_era_is_discovered_and_called(era: str) -> None
 @pytest.mark.requirement("MCP-1")
 @pytest.mark.skipif(importlib.util.find_spec("mcp_server_time") is None, reason="mcp-server-time is not installed")
 async def test_the_time_server_tells_the_time() -> None:
-    config = StdioServer(command=sys.executable, args=("-m", "mcp_server_time"), connect_timeout=40)
+    config = StdioServer(command=sys.executable, args=("-m", "mcp_server_time"), connect_timeout=40, discovery_grace=40)
     async with mcp_server(config) as (_, view):
         result = await run_tool(view, "m__get_current_time", '{"timezone":"Asia/Tokyo"}', timeout=20)
         assert result.status is ToolResultStatus.OK

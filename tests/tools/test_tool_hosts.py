@@ -93,6 +93,21 @@ async def test_progress_is_told_in_order_and_parts_keep_their_types() -> None:
     assert output.structured_json == '{"n":1}'
 
 
+@pytest.mark.requirement("HOST-2", "HOST-13")
+async def test_progress_that_makes_no_sense_or_is_endless_is_cut_to_what_does() -> None:
+    async def work(request: pb2.CallToolRequest, context: Context) -> Frames:
+        yield progress(float("nan"), 1, "what")
+        yield progress(1, float("inf"), "x\0" + "y" * 5000)
+        yield text("done")
+
+    told: list[tuple[float, float | None, str]] = []
+    app = App(call=work)
+    async with up(app), toolset_of(app) as toolset:
+        view = await Registry([Source(toolset)]).view(ToolSelection(), Caller())
+        await view.execute("echo", call_of(on_progress=lambda *report: told.append(report)), None)
+    assert told == [(1.0, None, "x\ufffd" + "y" * 998)]
+
+
 @pytest.mark.requirement("HOST-2")
 async def test_a_call_ends_with_its_result_even_if_the_app_goes_on() -> None:
     async def work(request: pb2.CallToolRequest, context: Context) -> Frames:
@@ -334,6 +349,18 @@ async def test_a_list_that_cannot_be_is_the_failure_of_its_host(page: Page, why:
         assert toolset.failure is not None
         assert why in toolset.failure.message
         assert toolset.host.state.value == "UNAVAILABLE"
+
+
+@pytest.mark.requirement("HOST-13")
+async def test_a_result_that_the_channel_does_not_take_is_told_from_a_lost_call() -> None:
+    async def work(request: pb2.CallToolRequest, context: Context) -> Frames:
+        yield text("x" * (5 << 20))
+
+    app = App(call=work)
+    async with up(app), toolset_of(app) as toolset:
+        failure = await failure_of(toolset)
+    assert failure.reason is Reason.TOOL_FAILED
+    assert "the result is longer than max_message_bytes" in failure.message
 
 
 @pytest.mark.requirement("HOST-13")

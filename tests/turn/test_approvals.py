@@ -54,7 +54,7 @@ from turnwired.domain.policy import PermissionAction, ToolExecutionMode, WaitExp
 from turnwired.domain.tool import ToolAnnotations
 from turnwired.policy.permissions import Permissions
 from turnwired.turn.effects import Abandon, AwaitCaller, CallModel, ResolveTool, RunTool
-from turnwired.turn.facts import CancelRequested, ToolResolved, ToolResultLate, WaitExpired
+from turnwired.turn.facts import CancelRequested, InputAsked, ToolResolved, ToolResultLate, WaitExpired
 from turnwired.turn.waiting import FEW
 
 
@@ -298,6 +298,19 @@ def test_of_many_calls_that_wait_those_that_a_yes_hands_to_the_caller_are_told()
     assert [call.call_id for call in waiting.client_tool_calls] == [CALLS[0]]
     assert run.machine.waiting is not None
     assert len(run.machine.waiting.approvals) == FEW + 1, "what it waits for is known in full"
+
+
+@pytest.mark.requirement("WAIT-60")
+def test_of_many_questions_one_that_a_tool_asks_later_is_told_alone() -> None:
+    run = driven()
+    calls_tools(run, ("look", "{}"), *(("write", f'{{"n":{n}}}') for n in range(FEW + 1)))
+    run.feed(InputAsked(CALLS[0], "Which size?", None))
+    (first,) = [item for item in run.machine.pending_approvals.values() if item.kind is ApprovalKind.INPUT]
+    answer(run, first.approval_id, ONCE)
+    run.feed(InputAsked(CALLS[0], "Which colour?", None))
+    told = [([item.title for item in event.approvals], event.only_new) for event in run.events(RunWaiting)]
+    assert [(len(titles), only_new) for titles, only_new in told] == [(FEW + 2, False), (1, True)]
+    assert told[-1][0] == ["Which colour?"]
 
 
 @pytest.mark.requirement("WAIT-20")

@@ -125,7 +125,7 @@ def serve(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    for noisy in ("asyncio", "alembic", "aiohttp", "grpc", "httpx", "httpx2", "mcp"):
+    for noisy in ("asyncio", "alembic", "aiohttp", "grpc", "httpx", "httpx2", "mcp", "sse_starlette", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         run_loop(_serve(config, listen))
@@ -146,6 +146,8 @@ async def _serve(config_path: Path | None, listen: str | None) -> None:
         loop.add_signal_handler(number, stop.set)
     async with running(config) as service:
         console.print(f"turnwire {__version__} is listening on {service.address}", soft_wrap=True)
+        if service.http is not None:
+            console.print(f"MCP clients find its tools at {service.http.mcp_url}", soft_wrap=True)
         collector = asyncio.create_task(_spare_the_collector(service.warm))
         await stop.wait()
         collector.cancel()
@@ -507,7 +509,10 @@ async def _server(config_path: Path | None, target: Target | None, *, stores: bo
     from turnwired.config.model import MEMORY
 
     config = configured(config_path, os.environ)
-    changes: dict[str, Any] = {"server": config.server.model_copy(update={"listen": "127.0.0.1:0"})}
+    changes: dict[str, Any] = {
+        "server": config.server.model_copy(update={"listen": "127.0.0.1:0"}),
+        "http": config.http.model_copy(update={"listen": None}),
+    }
     if not stores:
         changes["store"] = config.store.model_copy(update={"path": MEMORY})
     own = secrets.token_urlsafe(32)

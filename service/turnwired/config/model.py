@@ -25,6 +25,7 @@ from pydantic import (
 
 from turnwired.config.address import ListenAddress, parse_listen
 from turnwired.config.hooks import HooksConfig
+from turnwired.config.http import HttpConfig
 from turnwired.config.identity import AccessConfig, AnonymousConfig, CallerConfig, check_callers
 from turnwired.config.words import Id, Variable, located
 from turnwired.domain.model import GenerationOptions, Thinking, ThinkingMode
@@ -343,6 +344,7 @@ class Config(_Section):
     tool_hosts: Mapping[Id, Mapping[str, object]] = Field(default_factory=dict[str, Mapping[str, object]])
     callers: Annotated[tuple[CallerConfig, ...], Field(max_length=1000)] = ()
     anonymous: AnonymousConfig | None = None
+    http: HttpConfig = Field(default_factory=HttpConfig)
     access: Annotated[tuple[AccessConfig, ...], Field(max_length=1000)] = ()
     policy: PolicySection = Field(default_factory=Policy)
     ceiling: CeilingSection = Field(default_factory=Policy)

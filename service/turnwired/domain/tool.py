@@ -47,7 +47,11 @@ class ToolAnnotations:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool of the registry. The schemas are JSON Schema (2020-12) as JSON text."""
+    """A tool of the registry. The schemas are JSON Schema (2020-12) as JSON text.
+
+    ``given_schema_json``: that of the input as its source gave it, where models are shown a simpler one; None: it is
+    the one that they are shown.
+    """
 
     ref: ToolRef
     description: str
@@ -56,6 +60,7 @@ class Tool:
     title: str = ""
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
     lazy: bool = False
+    given_schema_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

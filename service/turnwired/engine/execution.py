@@ -108,7 +108,7 @@ from turnwired.turn.trace import bounded, bounded_beside, trace_of
 logger = logging.getLogger(__name__)
 
 Answer = AsyncGenerator[Sequence[ModelItem], None]
-E = TypeVar("E", CallModel, AskHook, RunTool, Wait, AwaitAttachments)
+E = TypeVar("E", CallModel, AskHook, RunTool, AnswerTool, Wait, AwaitAttachments)
 
 MODEL = "model"
 """Key of the model call's, retry wait's or hook's task; tool calls have their call ids."""
@@ -373,7 +373,7 @@ class Execution:
             case AwaitCaller():
                 self.caller_side.await_caller(effect.key)
             case AnswerTool():
-                self.questions.answered(effect)
+                self._spawn(effect.approval_id, self._answer_tool, effect)
             case Wait():
                 self._spawn(MODEL, self._wait, effect)
             case AwaitAttachments():
@@ -382,6 +382,9 @@ class Execution:
                 pass  # done before the events of its step
             case Settle():
                 self._settle(effect)
+
+    async def _answer_tool(self, effect: AnswerTool) -> None:
+        self.questions.answered(effect)
 
     def _spawn(self, key: str, perform: Callable[[E], Awaitable[None]], effect: E) -> None:
         if self._tasks is not None:
@@ -484,10 +487,9 @@ class Execution:
         return budgeted.guard(provider.generate(request)), budgeted
 
     async def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
-        prepared = self.prepared
+        prepared, prompt = self.prepared, self.prepared.prompt
         assert prepared.provider is not None, "a prepared run has a provider"
-        assert prepared.prompt is not None, "a prepared run has a prompt"
-        prompt = prepared.prompt
+        assert prompt is not None, "a prepared run has a prompt"
         prompt.extend(effect.append)
         if (revised := await prepared.revised(effect)) is not None:
             self.feed(revised)

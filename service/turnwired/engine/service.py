@@ -16,6 +16,7 @@ import anyio.abc
 
 from turnwired.codec.frame import Visibility
 from turnwired.codec.run import decode_turn
+from turnwired.context.pairing import in_call_order
 from turnwired.domain.errors import (
     Conflict,
     Fenced,
@@ -57,6 +58,7 @@ from turnwired.engine.live import (
     watched_for_waits,
 )
 from turnwired.engine.log import RunLog, now_ns
+from turnwired.engine.outside import Outside
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepare import Preparer, Resolved, selection
 from turnwired.engine.recovery import read_log, run_of, settle_broken, settle_unfinished
@@ -88,6 +90,7 @@ class Engine:
         self.budgets = self._preparer.budgets
         self.sessions = Sessions(wiring.store, self)
         self.steering = Steering(wiring.store, self)
+        self.outside = Outside(wiring)
         self.hooks = Hooks(wiring.hooks, wiring.store, self)
         self._hook_names = tuple(hook.name for hook in wiring.hooks)
         self._live: dict[str, Live] = {}
@@ -129,6 +132,8 @@ class Engine:
         ``run_id``: of a run that an agent makes of a tool call; others get a new one.
         """
         tasks = self._require_room()
+        if (ordered := in_call_order(spec.input)) is not spec.input:
+            spec = replace(spec, input=tuple(ordered))
         depth = await self._depth_of(spec)
         resolved = self._preparer.resolve(spec)
         parent = self._parent(spec)
@@ -355,7 +360,7 @@ class Engine:
         Runs that wait for their callers, or begin to, are left as they are: the next process goes on with them. Not so
         those that are made on behalf of a run that is in flight itself.
         """
-        self._stopping = True
+        self._stopping = self.outside.stopping = True
         if not self._live:
             return
         staying = [live for live in self._live.values() if self._may_stay(live)]

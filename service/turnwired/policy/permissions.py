@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from turnwired.domain.approval import ApprovalKind, PermissionRequest
-from turnwired.domain.permission import DOOM_LOOP, TOOL, UNCLEAR
+from turnwired.domain.permission import DOOM_LOOP, TOOL, UNCLEAR, literal
 from turnwired.domain.policy import PermissionAction, PermissionRule, Policy
 from turnwired.domain.tool import ToolAnnotations
 
@@ -235,6 +235,11 @@ def permissions_of(policy: Policy, run_rules: int = 0) -> Permissions:
         default_action=approval.default_action,
         run_rules=approval.rules[lower:],
     )
+
+
+def asking_for(routed_name: str) -> PermissionRequest:
+    """What a call asks for whose tool says nothing finer."""
+    return PermissionRequest(TOOL, (routed_name,), (literal(routed_name),), f"Call {routed_name}?")
 
 
 def _stands(rule: PermissionRule) -> bool:

@@ -119,7 +119,8 @@ def entry_of(toolset: Toolset, tool: Tool) -> Entry | Failure:
     name = tool.ref.routed_name or native
     name = name if _ROUTED.fullmatch(name) else routed_name(None, name)
     ref = tool.ref if tool.ref.routed_name == name else replace(tool.ref, routed_name=name)
-    described = replace(tool, ref=ref, input_schema_json=schema.offered_json)
+    given = tool.input_schema_json if tool.input_schema_json != schema.offered_json else None
+    described = replace(tool, ref=ref, input_schema_json=schema.offered_json, given_schema_json=given)
     return Entry(toolset, described, schema, asks=isinstance(toolset, AsksPermission))
 
 

@@ -125,7 +125,7 @@ class Registry:
 
     async def discover(self, but: Collection[str] = ()) -> None:
         """Have the sources but those of these ids say what they offer, before a run needs it. Bounded as a view."""
-        await self._listings([member for member in self._members if member.toolset.set_id not in but])
+        await self._listings([member for member in self._members if member.toolset.set_id not in but], patient=True)
 
     async def remove(self, set_id: str) -> bool:
         """Close the sources of this id and forget them. False when there is none."""

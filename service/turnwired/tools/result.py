@@ -6,6 +6,7 @@ The one place where results enter a run, whatever their source. Pure.
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Final, assert_never, cast
@@ -27,8 +28,10 @@ from turnwired.domain.message import (
     ToolResult,
     ToolResultStatus,
 )
-from turnwired.tools.port import ToolOutput
+from turnwired.tools.port import ProgressReporter, ToolOutput
 
+MAX_PROGRESS: Final = 1000
+"""Characters of what a tool says of its progress."""
 _UNCLEAN_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _SECRETS: Final = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/_.~=-]{8,}"), r"\1 [redacted]"),
@@ -75,6 +78,17 @@ def redact(text: str, limit: int = 2000) -> str:
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def clean_progress(report: ProgressReporter) -> ProgressReporter:
+    """Takes what any tool reports: numbers that are none are left out, words are cleaned and cut."""
+
+    def cleaned(done: float, total: float | None, words: str) -> None:
+        if math.isfinite(done):
+            known = total if total is not None and math.isfinite(total) else None
+            report(done, known, clean_text(words[:MAX_PROGRESS]))
+
+    return cleaned
 
 
 def json_of(value: object) -> str:

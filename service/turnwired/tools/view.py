@@ -31,7 +31,7 @@ from turnwired.tools.port import (
     ToolView,
 )
 from turnwired.tools.repair import repair, unwrapped
-from turnwired.tools.result import settle_failure, settle_output
+from turnwired.tools.result import clean_progress, settle_failure, settle_output
 from turnwired.tools.schema import CompiledSchema, compile_schema, parse_arguments
 
 _LOG = logging.getLogger(__name__)
@@ -140,14 +140,10 @@ class View:
             return settle_failure(call_id, ToolResultStatus.NOT_EXECUTED, self._unknown(routed_name))
         if routed_name != self.finder and not self.allows(invocation.caller.roles, entry.tool.ref):
             return settle_failure(call_id, ToolResultStatus.DENIED, _not_allowed(routed_name))
-        native = entry.tool.ref.native_name
-        if invocation.native_name != native:
-            invocation = replace(invocation, native_name=native)
         deadline = anyio.CancelScope()
         if invocation.timeout is not None:
             deadline.deadline = anyio.current_time() + invocation.timeout
-        if invocation.ask is not None:
-            invocation = replace(invocation, ask=_outside(deadline, invocation.ask))
+        invocation = _for_source(invocation, entry.tool.ref.native_name, deadline)
         failure: Failure | None = None
         try:
             with deadline:
@@ -237,6 +233,19 @@ class Joined:
 
     def _of(self, routed_name: str) -> ToolView:
         return self.more if routed_name in self.more.entries else self.base
+
+
+def _for_source(invocation: ToolInvocation, native: str, deadline: anyio.CancelScope) -> ToolInvocation:
+    """As the source gets it: by its own name, and with what comes back from it checked."""
+    report, ask = invocation.on_progress, invocation.ask
+    if report is None and ask is None and invocation.native_name == native:
+        return invocation
+    return replace(
+        invocation,
+        native_name=native,
+        on_progress=None if report is None else clean_progress(report),
+        ask=None if ask is None else _outside(deadline, ask),
+    )
 
 
 def _outside(deadline: anyio.CancelScope, ask: AskUser) -> AskUser:

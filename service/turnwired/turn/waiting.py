@@ -24,9 +24,9 @@ from turnwired.domain.approval import (
 from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResumed, RunWaiting
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolCall
-from turnwired.domain.permission import DOOM_LOOP, TOOL, literal
+from turnwired.domain.permission import DOOM_LOOP, literal
 from turnwired.domain.policy import PermissionAction, PermissionRule
-from turnwired.policy.permissions import ASKING, Permissions, Ruling
+from turnwired.policy.permissions import ASKING, Permissions, Ruling, asking_for
 from turnwired.turn.batch import ToolBatch
 from turnwired.turn.effects import AnswerTool, AwaitCaller
 from turnwired.turn.facts import (
@@ -305,11 +305,6 @@ class Waiting:
 def _keys(waiting: RunWaiting) -> frozenset[str]:
     calls = (call.call_id for call in waiting.client_tool_calls)
     return frozenset((*(approval.approval_id for approval in waiting.approvals), *calls))
-
-
-def asking_for(routed_name: str) -> PermissionRequest:
-    """What a call asks for whose tool says nothing finer."""
-    return PermissionRequest(TOOL, (routed_name,), (literal(routed_name),), f"Call {routed_name}?")
 
 
 def calls_with_caller(batch: ToolBatch | None) -> dict[str, ToolCall]:

@@ -245,6 +245,9 @@ async def test_a_file_that_appears_where_one_is_created_is_not_overwritten(tmp_p
         ("--- a/root/f\n+++ b/root/f\n@@ -1,3 +1,3 @@\n one\n", "Hunk is shorter than expected"),
         ("--- a/root/f\n+++ b/root/f\n@@ -1 +1 @@\n-a\n+b\n" * 2, "names a file twice"),
         ("--- a/root/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n", "not all of its lines are"),
+        ("diff --git a/root/f b/root/g\ncopy from root/f\ncopy to root/g\n", "copies a file"),
+        ("--- a/root/f\n+++ b/root/g\n@@ -1 +1 @@\n-one\n+1\n", "file 1 has two names"),
+        ('--- "a/root/\\377"\n+++ "b/root/\\377"\n@@ -1 +1 @@\n-one\n+1\n', "is no UTF-8"),
         ("Binary files a/root/f and b/root/f differ\n", "binary files"),
         ("diff --git a/root/f b/" + "x" * 9000, "a header that is too long"),
         ("--- a/root/f\n+++ b/root/f\n@@ -9,0 +10 @@\n+x\n", "adds lines behind line 9"),
@@ -255,6 +258,15 @@ async def test_a_patch_that_cannot_be_meant_is_refused(tmp_path: Path, patch: st
     failure = await (await tools_of(files(tmp_path))).failure("apply_patch", patch=patch)
     assert words in failure.message
     assert (tmp_path / "f").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.requirement("OPER-11")
+async def test_names_that_git_quotes_are_read_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / 'caf\u00e9 "1"').write_text("a\n")
+    quoted = 'root/caf\\303\\251 \\"1\\"'
+    patch = f'--- "a/{quoted}"\n+++ "b/{quoted}"\n@@ -1 +1 @@\n-a\n+b\n'
+    await (await tools_of(files(tmp_path))).words("apply_patch", patch=patch)
+    assert (tmp_path / 'caf\u00e9 "1"').read_text() == "b\n"
 
 
 def patched(text: str, hunks: str) -> str:

@@ -228,6 +228,26 @@ async def test_what_is_no_regular_file_is_refused_at_once(place: Places, way: st
 
 
 @pytest.mark.requirement("OPER-5")
+async def test_a_file_that_becomes_a_pipe_before_it_is_opened_is_refused(
+    place: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = place[0] / "f"
+    file.write_text("x")
+    really = os.open
+
+    def too_late(path: str, *arguments: int, **named: int) -> int:
+        if path == "f":
+            file.unlink()
+            os.mkfifo(file)
+        return really(path, *arguments, **named)
+
+    tools = await over(place)
+    monkeypatch.setattr(os, "open", too_late)
+    with anyio.fail_after(20):
+        assert await tools.code("read_file", path="root/f") == "ENXIO"
+
+
+@pytest.mark.requirement("OPER-5")
 async def test_a_device_of_this_machine_is_refused(way: str) -> None:
     tools = await tools_of(files(Path("/dev")))
     with anyio.fail_after(20):

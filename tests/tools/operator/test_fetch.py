@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import ipaddress
 import ssl
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
@@ -317,7 +318,12 @@ async def test_what_is_packed_is_unpacked_within_the_bound() -> None:
     }
     async with web(pages) as site:
         assert (await fetched(site, "/small"))[1] == Text("packed")
-        cut = (await fetched(site, "/bomb", max_bytes=2048))[1]
+        tracemalloc.start()
+        try:
+            cut = (await fetched(site, "/bomb", max_bytes=2048))[1]
+            assert tracemalloc.get_traced_memory()[1] < 10_000_000
+        finally:
+            tracemalloc.stop()
         assert isinstance(cut, Text) and cut.text == "0" * 2048 + "\n[cut after 2048 bytes]"
         tools = await tools_of(over(site), loopback("shop.test"))
         for path in ("/broken", "/other"):

@@ -50,7 +50,7 @@ class McpServer(BaseModel):
     resources: bool = False
     prompts: bool = False
     connect_timeout: _Seconds = 20.0
-    discovery_grace: Annotated[float, Field(ge=0, le=60)] = 5.0
+    discovery_grace: Annotated[float, Field(ge=0, le=60)] = 10.0
     call_timeout: _Seconds | None = None
     close_timeout: _Seconds = 2.0
     keepalive: _Seconds = 60.0

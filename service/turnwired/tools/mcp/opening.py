@@ -106,13 +106,15 @@ class HttpOpener:
         telemetry: McpTelemetry,
         caller: Caller | None = None,
         environ: Mapping[str, str] | None = None,
+        auth: httpx2.Auth | None = None,
     ) -> None:
+        """``auth``: what authorises requests in place of the configuration's ``oauth``."""
         self._environ = environ
         self._server_id = server_id
         self._config = config
         self._telemetry = telemetry
         self._caller = caller
-        self._auth: httpx2.Auth | None = None
+        self._auth = auth
 
     async def prepare(self) -> None:
         """Load the SDK and the certificates, in a thread."""

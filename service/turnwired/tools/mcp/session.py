@@ -131,19 +131,15 @@ class SessionLink:
 
     async def _discover(self, within: float) -> bool:
         """Whether the server speaks an era that needs no handshake; its version is adopted if so."""
-        with self._operation("server/discover", None, LATEST_MODERN_VERSION) as operation:
-            raw: dict[str, Any] | None = None
-            try:
-                with anyio.move_on_after(within):
-                    raw = await self.session.send_discover(LATEST_MODERN_VERSION)
-                if raw is None:
-                    operation.failed("timeout")
-            except MCPError as error:
-                operation.failed(self._error_type(error))
+        try:
+            raw = await self._probe(LATEST_MODERN_VERSION, within)
+        except MCPError as error:
+            offered = [version for version in _supported(error) if version in MODERN_PROTOCOL_VERSIONS]
+            if not offered:
                 if self._hopeless(error):
                     raise
-            finally:
-                self._note_id(operation)
+                return False
+            raw = await self._probe(max(offered), within)  # it names the versions that it speaks
         if raw is None:
             return False
         try:
@@ -161,13 +157,29 @@ class SessionLink:
         }
         return True
 
+    async def _probe(self, version: str, within: float) -> dict[str, Any] | None:
+        """The answer to ``server/discover``; None when there is none in that time. Raises MCPError."""
+        with self._operation("server/discover", None, version) as operation:
+            raw: dict[str, Any] | None = None
+            try:
+                with anyio.move_on_after(within):
+                    raw = await self.session.send_discover(version)
+                if raw is None:
+                    operation.failed("timeout")
+            except MCPError as error:
+                operation.failed(self._error_type(error))
+                raise
+            finally:
+                self._note_id(operation)
+        return raw
+
     def _hopeless(self, error: MCPError) -> bool:
         """Whether the handshake of the older era would fail as well."""
         judged = self._wire.judge(error, 0)
         if isinstance(judged, Lost):
             return judged.status is None or judged.status in (401, 403, 429)
-        supported = error.data.get("supported") if isinstance(error.data, dict) else None
-        return isinstance(supported, list) and not any(item in HANDSHAKE_PROTOCOL_VERSIONS for item in supported)
+        supported = _supported(error)
+        return bool(supported) and not any(version in HANDSHAKE_PROTOCOL_VERSIONS for version in supported)
 
     async def _initialize(self) -> None:
         with self._operation("initialize", None, None) as operation:
@@ -432,6 +444,12 @@ class _Pages:
             self.more = not self.endless
             self._seen.add(cursor)
             self.cursor = cursor
+
+
+def _supported(error: MCPError) -> Sequence[str]:
+    """The versions that a server names which refuses ours."""
+    found = error.data.get("supported") if isinstance(error.data, dict) else None
+    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else ()
 
 
 def _fresh_for(page: Mapping[str, object]) -> float | None:

@@ -6,6 +6,7 @@ that reads as its old lines do: what could be meant in two ways is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,8 @@ MAX_FILES: Final = 100
 MAX_PATCH: Final = 256 * 1024
 """Characters of a patch. It is read on the event loop too, to know which files it is about."""
 _MAX_HEADER: Final = 8192
+_ESCAPE: Final = re.compile(rb"\\([0-7]{3}|.)")
+_ESCAPES: Final = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 NOTHING: Final = "/dev/null"
 
 
@@ -56,6 +59,8 @@ def read_patch(text: str) -> tuple[FileChange, ...]:
         # The parser's patterns for these lines take time that grows faster than they do.
         if line.startswith("Binary file") or (len(line) > _MAX_HEADER and line.startswith("diff ")):
             raise PatchError("the patch is of binary files, or has a header that is too long")
+        if line.startswith("copy "):
+            raise PatchError("a patch that copies a file is not taken; create the copy with all of its lines")
     try:
         files = list(PatchSet(text if text.endswith("\n") else text + "\n"))
     except (UnidiffParseError, ValueError, IndexError) as error:
@@ -75,11 +80,14 @@ def read_patch(text: str) -> tuple[FileChange, ...]:
 def _change(number: int, file: PatchedFile) -> FileChange:
     if file.is_binary_file or file.is_symlink or file.is_submodule:
         raise PatchError(f"file {number} is no text file; only text can be patched")
-    source, target = file.source_file, file.target_file
+    source, target = _unquoted(file.source_file), _unquoted(file.target_file)
     prefixed = (source.startswith("a/") or source == NOTHING) and (target.startswith("b/") or target == NOTHING)
     change = FileChange(_named(source, prefixed), _named(target, prefixed), tuple(_hunk(each) for each in file))
     if change.source is None and change.target is None:
         raise PatchError(f"file {number} has no name")
+    renamed = any(line.startswith("rename from ") for line in file.patch_info or ())
+    if change.source and change.target and change.source != change.target and not renamed:
+        raise PatchError(f'file {number} has two names; a move says "rename from" and "rename to"')
     if not change.hunks and change.source == change.target:
         raise PatchError(f"file {number} has no hunks (@@ -1,2 +1,2 @@)")
     return change
@@ -89,6 +97,22 @@ def _named(name: str, prefixed: bool) -> str | None:
     if name == NOTHING:
         return None
     return name[2:] if prefixed else name
+
+
+def _unquoted(name: str) -> str:
+    """A name as it is: git quotes those with unusual characters as C does."""
+    if len(name) < 2 or not (name.startswith('"') and name.endswith('"')):
+        return name
+    inner = _ESCAPE.sub(_meant, name[1:-1].encode("utf-8", "surrogatepass"))
+    try:
+        return inner.decode()
+    except UnicodeDecodeError:
+        raise PatchError("the name of a file is no UTF-8") from None
+
+
+def _meant(found: re.Match[bytes]) -> bytes:
+    word = found[1]
+    return bytes([int(word, 8) & 0xFF]) if word.isdigit() else _ESCAPES.get(word, word)
 
 
 def _hunk(raw: RawHunk) -> Hunk:

@@ -1,0 +1,127 @@
+"""The HTTP server: one ASGI app of what the configuration asks for, on a socket of its own, started and stopped.
+
+It owns one task, in which everything that is served lives. It may not know what the endpoints do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from turnwired.callers import Callers
+from turnwired.config.address import ListenAddress
+from turnwired.config.http import HttpConfig
+from turnwired.domain.errors import ConfigError
+from turnwired.domain.faults import where_raised
+from turnwired.http.guard import Guard
+from turnwired.http.mcp_endpoint import McpEndpoint, Tools
+
+_LOG = logging.getLogger(__name__)
+
+MCP_PATH: Final = "/mcp"
+CLOSE_SECONDS: Final = 5.0
+"""How long the end of the server may take beyond the grace that calls have."""
+
+
+BACKLOG: Final = 512
+
+
+class _Unsignalled(uvicorn.Server):
+    """uvicorn without its handlers of signals: when to stop is for the process to say."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class HttpServer:
+    """A server for the app. ``start`` it, then ``stop`` it; both once."""
+
+    def __init__(self, config: HttpConfig, callers: Callers, tools: Tools) -> None:
+        self._config = config
+        self._mcp = McpEndpoint(tools, config.max_request_bytes)
+        # No GET: a stream of what the server says by itself would be empty, and hold up its end.
+        routes = [Route(MCP_PATH, self._mcp, methods=["POST"])]
+        app = Guard(Starlette(routes=routes), callers, config.hosts, config.origins)
+        self._server = _Unsignalled(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=config.max_connections,
+            )
+        )
+        self._task: asyncio.Task[None] | None = None
+        self.mcp_url = ""
+        """Where MCP clients find it, known once it is started."""
+
+    async def start(self) -> None:
+        """Listen. Raises ConfigError when the address cannot be had."""
+        place = self._config.address
+        try:
+            bound = _bound(place)
+        except OSError as error:
+            why = (error.strerror or "no such address").lower()
+            raise ConfigError(f"http.listen: cannot listen on {self._config.listen}: {why}; choose another") from None
+        host = f"[{place.host}]" if ":" in place.host else place.host
+        address = f"unix:{place.unix_path}:" if place.unix_path else f"http://{host}:{bound.getsockname()[1]}"
+        self.mcp_url = f"{address}{MCP_PATH}"
+        self._task = asyncio.create_task(self._run(bound))
+
+    async def _run(self, bound: socket.socket) -> None:
+        with bound:
+            async with self._mcp.running():
+                await self._server.serve(sockets=[bound])
+
+    async def stop(self, grace: float) -> None:
+        """Take no new calls, let those under way end for ``grace`` seconds, then cut them."""
+        task = self._task
+        if task is None:
+            return
+        self._server.config.timeout_graceful_shutdown = max(1, round(grace))
+        self._server.should_exit = True
+        await asyncio.wait([task], timeout=grace + CLOSE_SECONDS)
+        task.cancel()
+        await asyncio.wait([task], timeout=CLOSE_SECONDS)
+        if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
+            _LOG.error("the HTTP server failed: %s", where_raised(failure))
+
+
+def _bound(place: ListenAddress) -> socket.socket:
+    """A listening socket: who connects from now on is served as soon as there is a task for it. Raises OSError."""
+    if place.unix_path:
+        path = Path(place.unix_path)
+        if path.is_socket():
+            path.unlink()  # of a server that was killed; one that lives would have its own path
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.bind(place.unix_path)
+            made.listen(BACKLOG)
+        except OSError:
+            made.close()
+            raise
+        return made
+    found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+    family, kind, protocol, _, where = found[0]
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(where)
+        made.listen(BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
