@@ -64,7 +64,9 @@ class Outside:
         if kept is None or kept[0] is not view:
             if len(self._listed) >= MOST_LISTED:
                 self._listed.clear()
-            found = [tool for tool in view.tools if tool.ref.source not in HIDDEN]
+            # Whoever asks is shown all, and has no use for a tool that finds what is not shown.
+            seen = (tool for tool in view.tools if tool.ref.routed_name != view.finder)
+            found = [tool for tool in seen if tool.ref.source not in HIDDEN]
             kept = self._listed[id(view)] = view, tuple(sorted(found, key=lambda tool: tool.ref.routed_name))
         return kept[1]
 
