@@ -180,7 +180,13 @@ async def assembled(
             *(source for _, source in hosts),
             *added.sources,
         ]
-        registry = Registry(sources, collisions=CollisionPolicy(config.tools.collisions), access=_access(config))
+        registry = Registry(
+            sources,
+            collisions=CollisionPolicy(config.tools.collisions),
+            find_above=config.tools.find_above,
+            pinned=config.tools.pinned,
+            access=_access(config),
+        )
         await registry.start()
         stack.push_async_callback(registry.aclose)
         admission = Admission(config.server.allow_tool_host_registration, config.server.tool_host_addresses)

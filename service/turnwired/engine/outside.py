@@ -2,7 +2,7 @@
 
 The deployment's policy rules: what it denies is not called, and what it would ask a person about cannot be asked here.
 It knows tools by their port, and no transport. Operator tools and agents are not there: for the former there is no
-outside, and a call of the latter is a run.
+outside, and a call of the latter is a run. Nor is the tool that finds others: who lists tools sees them all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text, ToolResult
 from turnwired.domain.policy import PermissionAction, PolicyLayer
 from turnwired.domain.run import Caller
-from turnwired.domain.tool import Tool, ToolSelection, ToolSource
+from turnwired.domain.tool import Tool, ToolRef, ToolSelection, ToolSource
 from turnwired.engine.ids import new_run_id
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import MAX_RESULT_BYTES
@@ -64,7 +64,7 @@ class Outside:
         if kept is None or kept[0] is not view:
             if len(self._listed) >= MOST_LISTED:
                 self._listed.clear()
-            found = [tool for tool in view.tools if tool.ref.source not in HIDDEN]
+            found = [tool for tool in view.tools if _is_outside(view, tool.ref)]
             kept = self._listed[id(view)] = view, tuple(sorted(found, key=lambda tool: tool.ref.routed_name))
         return kept[1]
 
@@ -87,7 +87,7 @@ class Outside:
     async def _made(self, caller: Caller, call: OutsideCall) -> ToolResult:
         view = await self._view(caller)
         checked = view.check(call.name, call.arguments_json, self._bounds.argument_validation)
-        if checked.tool is None or checked.tool.source in HIDDEN:
+        if checked.tool is None or not _is_outside(view, checked.tool):
             words = f"There is no tool {call.name[:64]!r}, or it is not for this caller."
             raise NotFound(Reason.TOOL_NOT_FOUND, words, {"tool": call.name[:64]})
         refused = checked.failure or self._ruled(call.name, checked)
@@ -129,3 +129,7 @@ class Outside:
             )
             return Failure(FailurePhase.TOOL, Reason.TOOL_DENIED, words, origin=name)
         return None
+
+
+def _is_outside(view: ToolView, ref: ToolRef) -> bool:
+    return ref.source not in HIDDEN and ref.routed_name != view.finder

@@ -33,23 +33,20 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
 import turnwired
-from turnwired.domain.errors import ToolError
-from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.failure import Failure
 from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import ClientOperation, McpTelemetry
 from turnwired.tools.mcp.asking import CURRENT, elicited
-from turnwired.tools.mcp.content import left_out, tool_of
+from turnwired.tools.mcp.content import left_out
 from turnwired.tools.mcp.link import Answer, Answered, Asking, Listing, Lost, Refused
+from turnwired.tools.mcp.listing import read_all, read_tools
 from turnwired.tools.mcp.wire import Wire
 from turnwired.tools.port import ProgressReporter
 from turnwired.tools.result import redact
 
-MAX_PAGES: Final = 200
-MAX_TOOLS: Final = 10_000
 _FIRST_ID: Final = 1001  # the SDK numbers its own requests, those of the handshake, from 1
 _LISTEN_AGAIN: Final = 5.0
 _LISTEN_AGAIN_AT_MOST: Final = 300.0
-_MAX_FRESH: Final = 24 * 3600.0
 # What the SDK logs quotes what a server sent, tracebacks included; the HTTP client logs whole addresses.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
@@ -194,67 +191,25 @@ class SessionLink:
     # --- lists -------------------------------------------------------------------------------------------------------
 
     async def list_tools(self) -> Listing:
-        """All pages, at most 200 of them and 10,000 tools. Raises ToolError when there is no first page."""
-        tools: list[Tool] = []
-        left: list[Failure] = []
-        fresh_for: float | None = None
-        pages = _Pages()
-        while pages.more:
-            page = await self._page_of_tools(pages.cursor)
-            entries = page.get("tools")
-            for entry in entries if isinstance(entries, list) else ():
-                tool = self._tool(entry)
-                left.append(tool) if isinstance(tool, Failure) else tools.append(tool)
-            if (lasts := _fresh_for(page)) is not None:
-                fresh_for = lasts if fresh_for is None else min(lasts, fresh_for)
-            pages.next(page.get("nextCursor"), len(tools))
-        if pages.endless:
-            words = f"the tool list of {self._server_id!r} does not end (repeated cursor, or too many pages or tools)"
-            left.append(self._discovery_failure(f"{words}; {len(tools)} tools of it are used"))
-        return Listing(tuple(tools[:MAX_TOOLS]), tuple(left), fresh_for)
+        """All pages. Raises ToolError when there is no first page."""
+        return await read_tools(self._server_id, self._ask, self._mirroring)
 
     async def list_all(self, method: str, key: str) -> Sequence[Mapping[str, object]] | Lost | Refused:
-        """All pages of another list, within the same bounds."""
-        found: list[Mapping[str, object]] = []
-        pages = _Pages()
-        while pages.more:
-            answer = await self.request(method, {} if pages.cursor is None else {"cursor": pages.cursor}, {})
-            match answer:
-                case Answered(result):
-                    entries = result.get(key)
-                    if isinstance(entries, list):
-                        found += [cast("Mapping[str, object]", entry) for entry in entries if isinstance(entry, dict)]
-                    pages.next(result.get("nextCursor"), len(found))
-                case Refused(code) if code == types.METHOD_NOT_FOUND:
-                    return ()
-                case _:
-                    return answer
-        return found[:MAX_TOOLS]
+        """All pages of another list."""
+        return await read_all(self._ask, method, key)
 
-    def _tool(self, entry: object) -> Tool | Failure:
-        tool = tool_of(self._server_id, entry)
-        if isinstance(tool, Failure) or not self._modern or self._wire.transport != "tcp":
+    async def _ask(self, method: str, params: Mapping[str, object]) -> Answer:
+        return await self.request(method, params, {})
+
+    def _mirroring(self, tool: Tool, entry: object) -> Tool | Failure:
+        """Which arguments are repeated in headers, so that proxies can route by them (HTTP, 2026-07-28)."""
+        if not self._modern or self._wire.transport != "tcp":
             return tool
-        # Which arguments are repeated in headers, so that proxies can route by them (2026-07-28).
         name, schema = tool.ref.native_name, cast("dict[str, Any]", entry)["inputSchema"]
         if (wrong := find_invalid_x_mcp_header(schema)) is not None:
             return left_out(self._server_id, name, redact(wrong, 300))
         self._mirrored[name] = x_mcp_header_map(schema)
         return tool
-
-    async def _page_of_tools(self, cursor: str | None) -> Mapping[str, object]:
-        answer = await self.request("tools/list", {} if cursor is None else {"cursor": cursor}, {})
-        match answer:
-            case Answered(result):
-                return result
-            case Refused(code, message):
-                if code == types.METHOD_NOT_FOUND and cursor is None:
-                    return {}  # a server of resources or prompts only
-                words = f"{self._server_id!r} refuses to list its tools: {redact(message, 300)}"
-                raise ToolError(self._discovery_failure(words, str(code)))
-            case Lost(why=why):
-                words = f"{self._server_id!r} {why} while it listed its tools"
-                raise ToolError(self._discovery_failure(words, "" if answer.status is None else str(answer.status)))
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -416,44 +371,8 @@ class SessionLink:
             return str(judged.status)
         return str(error.code)
 
-    def _discovery_failure(self, words: str, code: str = "") -> Failure:
-        return Failure(
-            phase=FailurePhase.ROUTING,
-            reason=Reason.MCP_DISCOVERY_FAILED,
-            message=words,
-            retryable=True,
-            origin=self._server_id,
-            origin_code=code,
-        )
-
-
-class _Pages:
-    """Where a list that comes in pages stands."""
-
-    def __init__(self) -> None:
-        self.cursor: str | None = None
-        self.more = True
-        self.endless = False
-        self._seen: set[str] = set()
-
-    def next(self, cursor: object, found: int) -> None:
-        """Go on to the page of this cursor, if it is one and not too much has been found."""
-        self.more = isinstance(cursor, str)
-        if isinstance(cursor, str):
-            self.endless = cursor in self._seen or found > MAX_TOOLS or len(self._seen) + 1 >= MAX_PAGES
-            self.more = not self.endless
-            self._seen.add(cursor)
-            self.cursor = cursor
-
 
 def _supported(error: MCPError) -> Sequence[str]:
     """The versions that a server names which refuses ours."""
     found = error.data.get("supported") if isinstance(error.data, dict) else None
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else ()
-
-
-def _fresh_for(page: Mapping[str, object]) -> float | None:
-    ttl = page.get("ttlMs")
-    if isinstance(ttl, bool) or not isinstance(ttl, int | float):
-        return None
-    return min(max(0.0, ttl / 1000), _MAX_FRESH)
