@@ -37,6 +37,7 @@ from turnwired.engine.hook_loading import entry_point_hooks, load_hooks
 from turnwired.engine.hooks import Hook
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
+from turnwired.loading import load
 from turnwired.policy.ratecard import ListedProvider, RateCard
 from turnwired.providers.build import known_profiles, profile_of, start
 from turnwired.providers.overview import ProfileSummary, summary
@@ -179,7 +180,13 @@ async def assembled(
             *(source for _, source in hosts),
             *added.sources,
         ]
-        registry = Registry(sources, collisions=CollisionPolicy(config.tools.collisions), access=_access(config))
+        registry = Registry(
+            sources,
+            collisions=CollisionPolicy(config.tools.collisions),
+            find_above=config.tools.find_above,
+            pinned=config.tools.pinned,
+            access=_access(config),
+        )
         await registry.start()
         stack.push_async_callback(registry.aclose)
         admission = Admission(config.server.allow_tool_host_registration, config.server.tool_host_addresses)
@@ -248,7 +255,8 @@ async def running(
 async def _http(config: Config, engine: Engine, callers: Callers) -> HttpServer | None:
     if config.http.listen is None:
         return None
-    from turnwired.http.server import HttpServer  # the SDK of MCP takes a second to import
+    await load("turnwired.http.server")  # the SDK of MCP takes a second to import
+    from turnwired.http.server import HttpServer
 
     server = HttpServer(config.http, callers, engine.outside)
     await server.start()

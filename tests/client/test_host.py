@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
@@ -33,9 +34,9 @@ class Line(TypedDict):
 
 
 @asynccontextmanager
-async def used(host: ToolHost) -> AsyncIterator[HostToolset]:
+async def used(host: ToolHost, listen: str = "127.0.0.1:0") -> AsyncIterator[HostToolset]:
     """A source over the host."""
-    async with host.serve() as address:
+    async with host.serve(listen) as address:
         toolset = HostToolset("shop", ToolHostConfig(address=address))
         await toolset.start()
         try:
@@ -141,6 +142,24 @@ async def test_a_function_gives_text_parts_or_json_and_may_be_a_plain_one() -> N
         assert words_of(await toolset.call(call_of("picture"))) == [Text("A cat."), DomainBlob("image/png", b"\x89PNG")]
         assert (await toolset.call(call_of("silent"))) == ToolOutput(())
     assert threads != [threading.get_ident()]
+
+
+@pytest.mark.requirement("HOST-31")
+async def test_a_host_listens_on_a_socket_of_this_machine_and_refuses_what_it_does_not_have(tmp_path: Path) -> None:
+    host = ToolHost()
+
+    @host.tool(name="other")
+    async def one() -> str:
+        return "1"
+
+    async with used(host, f"unix:{tmp_path}/host.sock") as toolset:
+        assert words_of(await toolset.call(call_of("other"))) == [Text("1")]
+    with pytest.raises(KeyError):
+        host.remove("one")
+    async with host.serve() as taken:
+        with pytest.raises(RuntimeError):
+            async with host.serve(taken):
+                pass
 
 
 @pytest.mark.requirement("HOST-31")

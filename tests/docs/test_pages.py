@@ -35,6 +35,7 @@ PAGES = [
     "mcp",
     "operator_tools",
     "tools",
+    "registry",
     "output",
 ]
 QUESTION = "Where is order 4711?"

@@ -58,8 +58,14 @@ class Example:
 
     process: asyncio.subprocess.Process
     address: str
+    killed: bool = False
     said: list[str] = field(default_factory=list)
     more: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self.killed = True
+        self.process.kill()
 
     async def until(self, words: str) -> None:
         """Wait until a line has these words."""
@@ -93,9 +99,10 @@ async def started(command: Sequence[str], *arguments: str) -> AsyncIterator[Exam
         example = Example(process, line.removeprefix("listening on ").strip())
         reading = asyncio.create_task(example.read())
         yield example
-        process.send_signal(signal.SIGTERM)
+        if not example.killed:
+            process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(SECONDS):
-            assert await process.wait() == 0
+            assert await process.wait() == (-signal.SIGKILL if example.killed else 0)
             await reading
     finally:
         if process.returncode is None:

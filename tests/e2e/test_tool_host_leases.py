@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -14,7 +14,7 @@ from e2e.provider import answer, calls, provider
 from e2e.service import CHANNEL, SECONDS, Followed, Service, config_text, prompt, service
 
 from turnwire.host import Call, ToolHost, registered
-from turnwire.v1 import message_pb2, turn_service_pb2
+from turnwire.v1 import message_pb2, outcome_pb2, turn_service_pb2
 from turnwire.v1.tool_host_registry_service_pb2 import TOOL_HOST_STATE_READY
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
@@ -83,6 +83,34 @@ async def test_what_an_app_registers_is_called_and_outlives_a_kill_of_the_servic
         assert "tool_call_progressed" in run.kinds()
 
 
+@pytest.mark.requirement("HOST-22", "HOST-15")
+async def test_a_run_under_way_has_what_registers_meanwhile_in_its_next_iteration(tmp_path: Path) -> None:
+    script = (calls(("shop__open_branch", {})), calls(("branch__find_order", {"number": 7})), answer("Paid."))
+    host = ToolHost()
+    async with (
+        AsyncExitStack() as later,
+        provider(*script) as p,
+        host.serve() as address,
+        shop().serve() as branch,
+        service(tmp_path, config_text(p.url), **ALLOWED) as s,
+        reaching(s.address) as channel,
+    ):
+
+        @host.tool()
+        async def open_branch() -> str:
+            """Open a branch."""
+            await later.enter_async_context(registered(channel, "branch", branch))
+            return "It is open."
+
+        async with registered(channel, "shop", address):
+            run = await s.run(prompt())
+        await later.aclose()
+    opened, found = results(run)
+    assert opened.content[0].text == "It is open."
+    assert found.content[0].text == "Order 7 is paid."
+    assert "tools_changed" in run.kinds()
+
+
 @pytest.mark.requirement("HOST-22", "HOST-17")
 async def test_what_a_dead_app_has_registered_ends_and_leaving_ends_it_at_once(tmp_path: Path) -> None:
     async with provider(answer("Hm.")) as p, service(tmp_path, config_text(p.url), **ALLOWED) as s:
@@ -118,3 +146,26 @@ async def test_the_example_in_another_language_registers_itself(language: str, t
         assert (await s.stop()).code == 0
     (settled,) = results(run)
     assert settled.content[0].text == "Order 7 is on its way, for anonymous."
+
+
+@pytest.mark.requirement("HOST-22", "HOST-7")
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_an_app_that_is_killed_during_a_call_leaves_its_outcome_unknown(tmp_path: Path) -> None:
+    command = await built("go", tmp_path)
+    script = (calls(("shop__find_order", {"number": 999})), answer("I do not know."))
+    async with provider(*script) as p, service(tmp_path, config_text(p.url), **ALLOWED) as s:
+        async with started(command, "--register", s.address) as host:
+            await host.until("registered: ")
+            await listed(s, "shop__find_order", "shop__ship_order")
+            run = Followed()
+            following = s.follow(prompt(), run)
+            await run.until("tool_call_progressed")
+            host.kill()
+            async with asyncio.timeout(SECONDS):
+                await following
+        assert (await s.stop()).code == 0
+    (settled,) = results(run)
+    assert settled.status == message_pb2.TOOL_RESULT_STATUS_OUTCOME_UNKNOWN
+    assert run.view.outcome is not None
+    assert run.view.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from types import ModuleType
 
 from engine.stepping import SteppedLoop
-from turnwired.engine import execution as engine_execution
 from turnwired.engine import log as engine_log
+from turnwired.engine import progress as engine_progress
 
 
 class LoopTime:
@@ -29,7 +29,7 @@ def hurried() -> Iterator[None]:
     """A small window, so that readers fall behind, and nothing that depends on the system's clock."""
     changes: dict[tuple[ModuleType, str], object] = {(engine_log, "WINDOW_BYTES"): 4000}
     changes[engine_log, "BACKLOG_BYTES"] = 2000
-    changes[engine_execution, "PROGRESS_NS"] = 0
+    changes[engine_progress, "PROGRESS_NS"] = 0
     changes[engine_log, "time"] = LoopTime()
     before = {key: getattr(*key) for key in changes}
     for (module, name), value in changes.items():

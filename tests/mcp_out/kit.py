@@ -75,11 +75,12 @@ async def endpoint(
     policy: Policy | None = None,
     access: Access | None = None,
     agents: Sequence[Agent] = (),
+    find_above: int = 0,
     **config: Any,
 ) -> AsyncIterator[Endpoint]:
     """The endpoint on a free loopback port."""
     own = [Source(PythonToolset(functions))] if functions else []
-    registry = Registry([*own, *sources], access=access or Access())
+    registry = Registry([*own, *sources], access=access or Access(), find_above=find_above)
     store = MemoryStore()
     known = callers or Callers()
     wiring = Wiring(

@@ -20,6 +20,7 @@ from turnwired.domain.message import Blob, Content, Data, OpaqueBlock, Part, Res
 from turnwired.domain.policy import ApprovalPolicy, PermissionAction, PermissionRule, Policy, ToolPolicy
 from turnwired.domain.run import OPERATOR_ROLE, Agent
 from turnwired.domain.tool import ToolSource
+from turnwired.http import guard
 from turnwired.tools.access import Access, AccessRule
 from turnwired.tools.context import ToolContext
 from turnwired.tools.port import ToolInvocation, ToolOutput
@@ -265,6 +266,15 @@ async def test_a_long_list_comes_in_pages_that_say_how_long_they_are_fresh(era: 
         assert {(page.ttl_ms, page.cache_scope) for page in pages} == {(5000, "private")}
 
 
+@pytest.mark.requirement("MCPOUT-4", "MCPOUT-8")
+async def test_what_runs_have_to_look_for_is_listed_and_what_finds_it_is_not() -> None:
+    many = Source(FakeToolset("many", [described(f"tool_{number}") for number in range(9)]))
+    async with endpoint(sources=[many], find_above=5) as e, e.client() as client:
+        assert [found.name for found in (await client.list_tools()).tools] == [f"tool_{number}" for number in range(9)]
+        with pytest.raises(MCPError):
+            await client.call_tool("find_tools", {"query": "tool"})
+
+
 @pytest.mark.requirement("MCPOUT-9")
 @pytest.mark.parametrize("era", ERAS)
 async def test_progress_reaches_a_client_that_asks_for_it(era: str) -> None:
@@ -438,3 +448,38 @@ async def test_faults_are_told_without_their_words(
 
 async def _raising(*_: object) -> object:
     raise ValueError(SECRET)
+
+
+async def _spoken(e: Endpoint, data: bytes) -> bytes:
+    """What the server answers on a plain connection until it ends it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(e.url.rpartition(":")[2].partition("/")[0]))
+    try:
+        writer.write(data)
+        await writer.drain()
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+
+
+@pytest.mark.requirement("MCPOUT-10")
+async def test_a_request_that_does_not_come_to_its_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.1)
+    async with endpoint(add) as e, asyncio.timeout(SECONDS):
+        answer = await _spoken(e, HEAD + b'{"a"')
+    assert b"200 OK" not in answer
+
+
+@pytest.mark.requirement("MCPOUT-10")
+async def test_connections_are_bounded_in_number() -> None:
+    async with endpoint(add, max_connections=2) as e, asyncio.timeout(SECONDS):
+        port = int(e.url.rpartition(":")[2].partition("/")[0])
+        last = HEAD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + b"123456789"
+        held = [await asyncio.open_connection("127.0.0.1", port)]
+        assert not (await _spoken(e, last)).startswith(b"HTTP/1.1 503 ")
+        held.append(await asyncio.open_connection("127.0.0.1", port))
+        assert (await _spoken(e, last)).startswith(b"HTTP/1.1 503 ")
+        for _, writer in held:
+            writer.close()

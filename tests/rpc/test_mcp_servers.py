@@ -278,3 +278,20 @@ async def test_the_command_line_lists_and_operates_them() -> None:
         assert (await changed(s.address, None, "disable", "m")).state.value == "DISABLED"
         assert (await changed(s.address, None, "enable", "m")).enabled
         assert (await changed(s.address, None, "reconnect", "m")).server_id == "m"
+
+
+@pytest.mark.requirement("MCPS-3")
+async def test_a_server_that_cannot_be_reached_does_not_look_unneeded() -> None:
+    async with operated({"down": {"url": "http://127.0.0.1:9/mcp"}}) as s:
+
+        async def told() -> bool:
+            found = await s.state("down")
+            return found.state == pb.MCP_SERVER_STATE_BACKING_OFF and found.next_attempt_time.seconds > 0
+
+        await eventually(told)
+        await s.tools()
+
+        async def shown() -> bool:
+            return (await s.state("down")).state != pb.MCP_SERVER_STATE_IDLE
+
+        assert await shown()

@@ -16,7 +16,8 @@ from tools.kit import FakeToolset, described
 from turnwire.v1 import outcome_pb2, tool_pb2
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import CollisionResolution, Tool, ToolSelection
-from turnwired.testing.provider import answer
+from turnwired.runtime import Runtime
+from turnwired.testing.provider import ScriptedProvider, answer
 from turnwired.tools.catalog import CollisionPolicy
 from turnwired.tools.port import ToolView
 from turnwired.tools.registry import Registry, Source
@@ -122,6 +123,16 @@ async def test_a_run_is_told_of_a_collision_that_concerns_it_and_the_listing_of_
     assert "'x'" in notice.message
     assert other.reasons == []
     assert concerned.outcome.kind == other.outcome.kind == ANSWERED
+
+
+@pytest.mark.requirement("REG-4")
+@pytest.mark.parametrize(("word", "names"), [("priority", ["x"]), ("namespace", ["a__x", "b__x"]), ("reject", [])])
+async def test_the_configuration_chooses_the_policy(word: str, names: list[str]) -> None:
+    data = {"agents": {"default": {}}, "tools": {"collisions": word}}
+    toolsets = [source(set_id, "x").toolset for set_id in "ab"]
+    async with Runtime(data, tools=toolsets, providers={"scripted": ScriptedProvider([])}, environ={}) as runtime:
+        view = await runtime.list_tools()
+    assert [tool.ref.routed_name for tool in view.tools] == names
 
 
 @pytest.mark.requirement("REG-8")

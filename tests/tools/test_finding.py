@@ -19,7 +19,8 @@ from turnwired.domain.message import Part, Text, ToolResultStatus
 from turnwired.domain.policy import ApprovalPolicy, ArgumentValidation, PermissionAction, PermissionRule, Policy
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool, ToolRef, ToolSelection, ToolSource
-from turnwired.testing.provider import answer, calls
+from turnwired.runtime import Runtime
+from turnwired.testing.provider import ScriptedProvider, answer, calls
 from turnwired.tools.access import Access, AccessRule
 from turnwired.tools.finding import MOST_FOUND, Finder
 from turnwired.tools.port import ToolOutput
@@ -121,6 +122,35 @@ async def test_a_listing_says_which_tools_are_found_and_not_shown() -> None:
         listed = (await s.turns.ListTools(turn_service_pb2.ListToolsRequest(page_size=100), timeout=SECONDS)).tools
     assert len(listed) == 34
     assert [tool.ref.routed_name for tool in listed if not tool.lazy] == ["find_tools", "m__always_there"]
+
+
+@pytest.mark.requirement("REG-16")
+async def test_whoever_calls_tools_itself_is_shown_all_of_them() -> None:
+    async with served([], sources=[many()], compose=compose) as s:
+        names = [tool.ref.routed_name for tool in await s.engine.outside.tools(Caller())]
+    assert len(names) == 33
+    assert "find_tools" not in names
+
+
+@pytest.mark.requirement("REG-16")
+@pytest.mark.parametrize(
+    ("section", "names"),
+    [
+        ({"find_above": 20, "pinned": ["m__always*"]}, ["find_tools", "m__always_there"]),
+        ({"find_above": 20}, ["find_tools"]),
+        ({"find_above": 0}, None),
+        ({}, None),
+    ],
+)
+async def test_the_configuration_says_from_how_many_on_and_what_is_shown_all_the_same(
+    section: dict[str, object], names: list[str] | None
+) -> None:
+    data = {"agents": {"default": {}}, "tools": section}
+    toolset = many().toolset
+    async with Runtime(data, toolsets=[toolset], providers={"scripted": ScriptedProvider([])}, environ={}) as runtime:
+        view = await runtime.list_tools()
+    offered = [tool.ref.routed_name for tool in view.offered]
+    assert offered == ([tool.ref.routed_name for tool in view.tools] if names is None else names)
 
 
 @pytest.mark.requirement("REG-16")

@@ -469,7 +469,7 @@ async def test_an_answer_that_is_short_on_the_wire_and_long_in_memory_is_too_lon
 
     server.add(f"{SERVICE}/CreateProduct", create)
     async with up(server), toolset_of(server.address) as toolset:
-        failure = await failure_of(toolset, call_of("create_product"))
+        failure = await failure_of(toolset, call_of("create_product", timeout=FOREVER))
     assert failure.reason is Reason.TOOL_FAILED
     assert "is longer than max_message_bytes, 4194304; it may have taken effect" in failure.message
 

@@ -17,7 +17,6 @@ from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection
 from turnwired.tools.mcp.toolset import McpToolset
-from turnwired.tools.port import ToolView
 from turnwired.tools.registry import Registry, Source
 
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["2025", "2026"])
@@ -32,19 +31,6 @@ NOT_EXECUTED, UNKNOWN, ERROR, OK = (
 def reason(result: ToolResult) -> Reason | None:
     """Why it failed."""
     return None if result.failure is None else result.failure.reason
-
-
-async def side_by_side(view: ToolView, *names: str) -> list[ToolResult]:
-    """Call these tools at once."""
-    results: list[ToolResult | None] = [None] * len(names)
-
-    async def one(index: int, name: str) -> None:
-        results[index] = await run_tool(view, name, timeout=15)
-
-    async with anyio.create_task_group() as group:
-        for index, name in enumerate(names):
-            group.start_soon(one, index, name)
-    return [result for result in results if result is not None]
 
 
 @pytest.mark.requirement("MCPH-2", "MCPH-3", "SCN-128")
@@ -76,21 +62,15 @@ async def test_a_fault_is_told_as_it_was_and_harms_nothing_beside_it(
     async with http_mcp(HttpMcp(modern=modern)) as server, mcp_server(at(server.url), telemetry) as (source, view):
         server.fail("other", Wait(release))
         server.fail("echo", fault)
-        async with anyio.create_task_group() as group:
-            beside: list[ToolResult] = []
-
-            async def slow() -> None:
-                beside.append(await run_tool(view, "m__other", timeout=15))
-
-            group.start_soon(slow)
-            with anyio.fail_after(30):
-                await server.until(lambda: server.count("tools/call", "other"))
-            result = await run_tool(view, "m__echo", timeout=15)
-            release.set()
+        beside = asyncio.create_task(run_tool(view, "m__other", timeout=30))
+        with anyio.fail_after(30):
+            await server.until(lambda: server.count("tools/call", "other"))
+        result = await run_tool(view, "m__echo", timeout=15)
+        release.set()
         assert (result.status, reason(result)) == (status, why)
         assert result.failure is not None
         assert result.failure.origin_code == code
-        assert beside[0].status is OK
+        assert (await beside).status is OK
         assert (await run_tool(view, "m__echo")).status is OK
         assert server.count("tools/call", "echo") == 2, "what may have been executed is not sent again"
         assert source.history.connected == 1
@@ -127,21 +107,15 @@ async def test_a_forgotten_session_is_renewed_once_for_all_calls(forget: int, ev
     async with http_mcp(first) as server, mcp_server(at(server.url)) as (source, view):
         assert (await run_tool(view, "m__echo")).status is OK
         server.fail("other", Wait(release))
-        async with anyio.create_task_group() as group:
-            beside: list[ToolResult] = []
-
-            async def slow() -> None:
-                beside.append(await run_tool(view, "m__other", timeout=15))
-
-            group.start_soon(slow)
-            with anyio.fail_after(30):
-                await server.until(lambda: server.count("tools/call", "other"))
-            server.known.clear()
-            results = await side_by_side(view, *["m__echo"] * 5)
-            server.known.add("session-1")  # what is in flight on the old session is answered on it
-            release.set()
+        beside = asyncio.create_task(run_tool(view, "m__other", timeout=30))
+        with anyio.fail_after(30):
+            await server.until(lambda: server.count("tools/call", "other"))
+        server.known.clear()
+        results = await asyncio.gather(*(run_tool(view, "m__echo") for _ in range(5)))
+        server.known.add("session-1")  # what is in flight on the old session is answered on it
+        release.set()
         assert [result.status for result in results] == [OK] * 5
-        assert beside[0].status is OK
+        assert (await beside).status is OK
         assert server.count("initialize") == 2
         assert [s.headers.get("mcp-session-id") for s in server.seen if s.method == "initialize"] == [None, None]
         assert source.history.connected == 2

@@ -60,7 +60,7 @@ async def asgi(app: Any) -> AsyncIterator[str]:
 @pytest.mark.parametrize(
     "form", [{}, {"json_response": True}, {"stateless_http": True}], ids=["events", "json", "bare"]
 )
-async def test_a_server_of_the_sdk_is_used_over_http(form: dict[str, bool]) -> None:
+async def test_a_server_of_the_sdk_is_used_over_http(form: dict[str, Any]) -> None:
     served = MCPServer("shop", log_level="ERROR")
 
     @served.tool()

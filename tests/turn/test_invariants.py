@@ -220,8 +220,7 @@ class TurnRules(CallerRules):
     @rule()
     def tools_change(self) -> None:
         assert self.shadow.model is not None
-        changes = self.shadow.changes
-        change = ToolsChanged(ToolsChangeCause.SOURCES, added=("later",))
+        changes, change = self.shadow.changes, ToolsChanged(ToolsChangeCause.SOURCES, added=("later",))
         self.tell(ToolsRevised(*self.shadow.model, self.machine.setup.tools, (change,)))
         assert self.shadow.changes == changes + 1, "a change is not told"
 
@@ -580,7 +579,6 @@ class TurnRules(CallerRules):
 
 def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> None:
     """Run the state machine. Without shrinking a fault is found, not made small (see scripts/mutants.py)."""
-    phases = [Phase.explicit, Phase.reuse, Phase.generate, *([Phase.shrink] if shrink else [])]
     run_state_machine_as_test(
         TurnRules,
         settings=settings(
@@ -589,8 +587,8 @@ def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> N
             deadline=None,
             derandomize=derandomize,
             database=None,
-            phases=phases,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+            phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if shrink else [])],
+            suppress_health_check=list(HealthCheck),
         ),
     )
 

@@ -57,6 +57,7 @@ from turnwired.engine.log import RunLog, now_ns, visibility_of
 from turnwired.engine.measure import characters, request_size, too_long
 from turnwired.engine.ports import Wiring
 from turnwired.engine.prepared import Prepared
+from turnwired.engine.progress import progress_reporter
 from turnwired.engine.request import without_tools
 from turnwired.engine.run_clock import RunClock
 from turnwired.engine.spending import BudgetedCall, admit
@@ -67,7 +68,7 @@ from turnwired.policy.permissions import Permissions
 from turnwired.providers.port import ModelProvider, ModelRequest
 from turnwired.store.port import Settlement
 from turnwired.stray import ANY_FAULT, require_stray
-from turnwired.tools.port import CheckedCall, ProgressReporter, ToolInvocation, ToolOutput
+from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput
 from turnwired.turn.effects import (
     Abandon,
     AnswerTool,
@@ -98,7 +99,6 @@ from turnwired.turn.facts import (
     PreparationFailed,
     RetryDue,
     ToolFinished,
-    ToolProgress,
     ToolResolved,
     ToolResultLate,
 )
@@ -116,8 +116,6 @@ ATTACHMENTS = "attachments"
 """Key of the wait for attachments. It may outlast what it waits for, and ends with the run."""
 _CHARGED = (IterationStarted, IterationRetryScheduled, IterationFinished)
 _RUNNING = {anyio.TaskHandle.Status.PENDING, anyio.TaskHandle.Status.CANCELLING}
-PROGRESS_NS = 50_000_000
-"""Least time between two progress events of one call."""
 UNWIND_SECONDS = 2.0
 """How long the end of a run waits for cancelled work to unwind. What has not by then runs on unheard."""
 
@@ -487,10 +485,9 @@ class Execution:
         return budgeted.guard(provider.generate(request)), budgeted
 
     async def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
-        prepared = self.prepared
+        prepared, prompt = self.prepared, self.prepared.prompt
         assert prepared.provider is not None, "a prepared run has a provider"
-        assert prepared.prompt is not None, "a prepared run has a prompt"
-        prompt = prepared.prompt
+        assert prompt is not None, "a prepared run has a prompt"
         prompt.extend(effect.append)
         if (revised := await prepared.revised(effect)) is not None:
             self.feed(revised)
@@ -544,7 +541,7 @@ class Execution:
             # A run that an agent makes has a time limit of its own, and may wait for people.
             timeout=None if checked.tool.source is ToolSource.AGENT else prepared.bounds.tool_call_timeout,
             headers=prepared.telemetry.headers_for_tool(call_id),
-            on_progress=self._progress(call_id),
+            on_progress=progress_reporter(call_id, self.feed),
             on_late=lambda: self.feed(ToolResultLate(call_id)),
             ask=partial(self.questions.ask, call_id),
         )
@@ -553,19 +550,6 @@ class Execution:
             result = await view.execute(effect.routed_name, invocation, self.prepared.longest_result)
         tools.settled(effect.routed_name, result)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
-
-    def _progress(self, call_id: str) -> ProgressReporter:
-        """Reports of one call, those left out that come faster than anybody reads: a tool may flood with them."""
-        due = 0
-
-        def report(done: float, total: float | None, text: str) -> None:
-            nonlocal due
-            now = time.monotonic_ns()
-            if now >= due:
-                due = now + PROGRESS_NS
-                self.feed(ToolProgress(call_id, done, total, text))
-
-        return report
 
     async def _wait(self, effect: Wait) -> None:
         await anyio.sleep(effect.delay_ns / 1e9)

@@ -2,7 +2,7 @@
 
 The deployment's policy rules: what it denies is not called, and what it would ask a person about cannot be asked here.
 It knows tools by their port, and no transport. Operator tools and agents are not there: for the former there is no
-outside, and a call of the latter is a run.
+outside, and a call of the latter is a run. Nor is the tool that finds others: who lists tools sees them all.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Outside:
         if kept is None or kept[0] is not view:
             if len(self._listed) >= MOST_LISTED:
                 self._listed.clear()
-            found = [tool for tool in view.tools if not _is_hidden(tool.ref, view)]
+            found = [tool for tool in view.tools if _is_outside(view, tool.ref)]
             kept = self._listed[id(view)] = view, tuple(sorted(found, key=lambda tool: tool.ref.routed_name))
         return kept[1]
 
@@ -87,7 +87,7 @@ class Outside:
     async def _made(self, caller: Caller, call: OutsideCall) -> ToolResult:
         view = await self._view(caller)
         checked = view.check(call.name, call.arguments_json, self._bounds.argument_validation)
-        if checked.tool is None or _is_hidden(checked.tool, view):
+        if checked.tool is None or not _is_outside(view, checked.tool):
             words = f"There is no tool {call.name[:64]!r}, or it is not for this caller."
             raise NotFound(Reason.TOOL_NOT_FOUND, words, {"tool": call.name[:64]})
         refused = checked.failure or self._ruled(call.name, checked)
@@ -131,6 +131,5 @@ class Outside:
         return None
 
 
-def _is_hidden(ref: ToolRef, view: ToolView) -> bool:
-    """Whether it is not for the outside; neither is what finds the others, which would find those too."""
-    return ref.source in HIDDEN or ref.routed_name == view.finder
+def _is_outside(view: ToolView, ref: ToolRef) -> bool:
+    return ref.source not in HIDDEN and ref.routed_name != view.finder

@@ -82,7 +82,7 @@ class HttpServer:
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=config.max_connections,
+                limit_concurrency=config.max_connections + 1,  # which is where it begins to refuse
             )
         )
         self._task: asyncio.Task[None] | None = None

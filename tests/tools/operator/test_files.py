@@ -244,7 +244,7 @@ async def test_what_a_root_excludes_is_as_if_it_was_not_there(tmp_path: Path, wa
         assert await tools.code("read_file", path=path) == "ENOENT"
         assert await tools.code("write_file", path=path, text="x") == "ENOENT"
         assert await tools.code("list_dir", path=path) == "ENOENT"
-        patch = f"--- a/root/keys/a.txt\n+++ b/{path}\n@@ -1 +1 @@\n-hit\n+hot\n"
+        patch = f"diff --git a/root/keys/a.txt b/{path}\nrename from root/keys/a.txt\nrename to {path}\n"
         assert await tools.code("apply_patch", patch=patch) == "ENOENT"
 
 

@@ -88,11 +88,15 @@ func find(out grpc.ServerStreamingServer[turnwirev1.CallToolResponse], number in
 	if err := out.Send(&turnwirev1.CallToolResponse{Frame: &turnwirev1.CallToolResponse_Progress{Progress: progress}}); err != nil {
 		return err
 	}
+	var delay time.Duration
+	if number == 999 {
+		delay = time.Minute // the warehouse is slow for some orders
+	}
 	select {
 	case <-out.Context().Done():
 		log.Print("cancelled")
 		return out.Context().Err()
-	case <-time.After(time.Duration(number%1000) * time.Millisecond): // the warehouse is slow for some orders
+	case <-time.After(delay):
 	}
 	if number == 404 {
 		return send(out, &turnwirev1.HostedToolResult{Content: []*turnwirev1.Part{part("There is no such order.")}, IsError: true})

@@ -73,7 +73,7 @@ async function* callTool(request: CallToolRequest, context: HandlerContext): Asy
 // Stops when nobody waits any more: the signal is aborted when the run is cancelled, or the deadline has passed.
 async function find(number: number, signal: AbortSignal): Promise<Result> {
   try {
-    await sleep(number % 1000, undefined, { signal }); // the warehouse is slow for some orders
+    await sleep(number === 999 ? 60_000 : 0, undefined, { signal }); // the warehouse is slow for some orders
   } catch (error) {
     console.error("cancelled");
     throw error;

@@ -171,7 +171,8 @@ class ContainedClient(httpx2.AsyncClient):
         return httpx2.Response(status, headers=headers, content=body, request=response.request)
 
     def _failed(self, request: httpx2.Request, request_id: RequestId, lost: Lost) -> httpx2.Response:
-        self.faults[request_id] = lost
+        if isinstance(request_id, int):  # a subscription asks for nothing behind its end
+            self.faults[request_id] = lost
         return _error(request, request_id, FAULT, lost.why)
 
 

@@ -64,17 +64,6 @@ def left_out(server_id: str, name: str, why: str) -> Failure:
     )
 
 
-def list_cut(server_id: str, why: str) -> Failure:
-    """The report of a list of tools of which not all is taken or told."""
-    return Failure(
-        phase=FailurePhase.ROUTING,
-        reason=Reason.MCP_DISCOVERY_FAILED,
-        message=f"the tool list of {server_id!r} {why}",
-        retryable=True,
-        origin=server_id,
-    )
-
-
 def output_of(result: _Object) -> ToolOutput:
     """The result of ``tools/call``. Not an answer to the question asked: an error result that says so."""
     if result.get("resultType", "complete") != "complete":

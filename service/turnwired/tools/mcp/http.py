@@ -49,7 +49,8 @@ class _Writer:
         if isinstance(message, types.JSONRPCRequest):
             tag = json.dumps(message.id)
             self.last_request_id = message.id
-            self.sent.add(message.id)
+            if isinstance(message.id, int):
+                self.sent.add(message.id)
         else:
             tag = BESIDE
             if isinstance(message, types.JSONRPCNotification):

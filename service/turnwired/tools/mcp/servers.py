@@ -150,13 +150,13 @@ async def _until_listed(toolset: McpToolset) -> None:
 def _status(member: Member) -> McpServerStatus:
     toolset, config = member.toolset, member.config
     connection, history = toolset.connection, toolset.history
-    waits = connection.backing_off
+    waits, state = connection.backing_off, _state(toolset)
     known = connection.listing
     return McpServerStatus(
         server_id=toolset.set_id,
         transport=McpTransport.STREAMABLE_HTTP if isinstance(config, HttpServer) else McpTransport.STDIO,
         endpoint=config.endpoint,
-        state=_state(toolset),
+        state=state,
         namespace=config.namespace or toolset.set_id,
         enabled=toolset.enabled,
         required=config.required,
@@ -167,7 +167,7 @@ def _status(member: Member) -> McpServerStatus:
         tool_count=0 if known is None or not toolset.enabled else len(known.tools),
         connect_time_ns=0 if history.connected_at is None else int(history.connected_at.timestamp() * 1e9),
         reconnect_count=max(0, history.connected - 1),
-        next_attempt_time_ns=time.time_ns() + int(waits * 1e9) if waits and toolset.enabled else 0,
+        next_attempt_time_ns=time.time_ns() + int(waits * 1e9) if state is McpServerState.BACKING_OFF else 0,
         last_failure=history.last_failure,
     )
 
@@ -180,7 +180,9 @@ def _state(toolset: McpToolset) -> McpServerState:
         return McpServerState.BACKING_OFF
     if connection.protocol_version:
         return McpServerState.READY
-    return McpServerState.CONNECTING if connection.connecting else McpServerState.IDLE
+    if connection.connecting:
+        return McpServerState.CONNECTING
+    return McpServerState.IDLE if connection.failure is None else McpServerState.BACKING_OFF
 
 
 def _config_of(server: NewMcpServer) -> tuple[McpServer, Mapping[str, str]]:

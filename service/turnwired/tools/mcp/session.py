@@ -33,14 +33,13 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
 import turnwired
-from turnwired.domain.errors import ToolError
-from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.failure import Failure
 from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import ClientOperation, McpTelemetry
 from turnwired.tools.mcp.asking import CURRENT, elicited
-from turnwired.tools.mcp.content import left_out, tool_of
+from turnwired.tools.mcp.content import left_out
 from turnwired.tools.mcp.link import Answer, Answered, Asking, Listing, Lost, Refused
-from turnwired.tools.mcp.listing import MAX_TOOLS, Pages, ToolPages
+from turnwired.tools.mcp.listing import read_all, read_tools
 from turnwired.tools.mcp.wire import Wire
 from turnwired.tools.port import ProgressReporter
 from turnwired.tools.result import redact
@@ -192,54 +191,25 @@ class SessionLink:
     # --- lists -------------------------------------------------------------------------------------------------------
 
     async def list_tools(self) -> Listing:
-        """All pages, at most 200 of them and 10,000 tools. Raises ToolError when there is no first page."""
-        found = ToolPages(self._server_id, self._tool)
-        while found.pages.more:
-            await found.add(await self._page_of_tools(found.pages.cursor))
-        return found.listing()
+        """All pages. Raises ToolError when there is no first page."""
+        return await read_tools(self._server_id, self._ask, self._mirroring)
 
     async def list_all(self, method: str, key: str) -> Sequence[Mapping[str, object]] | Lost | Refused:
-        """All pages of another list, within the same bounds."""
-        found: list[Mapping[str, object]] = []
-        pages = Pages()
-        while pages.more:
-            answer = await self.request(method, {} if pages.cursor is None else {"cursor": pages.cursor}, {})
-            match answer:
-                case Answered(result):
-                    entries = result.get(key)
-                    if isinstance(entries, list):
-                        found += [cast("Mapping[str, object]", entry) for entry in entries if isinstance(entry, dict)]
-                    pages.next(result.get("nextCursor"), len(found))
-                case Refused(code) if code == types.METHOD_NOT_FOUND:
-                    return ()
-                case _:
-                    return answer
-        return found[:MAX_TOOLS]
+        """All pages of another list."""
+        return await read_all(self._ask, method, key)
 
-    def _tool(self, entry: object) -> Tool | Failure:
-        tool = tool_of(self._server_id, entry)
-        if isinstance(tool, Failure) or not self._modern or self._wire.transport != "tcp":
+    async def _ask(self, method: str, params: Mapping[str, object]) -> Answer:
+        return await self.request(method, params, {})
+
+    def _mirroring(self, tool: Tool, entry: object) -> Tool | Failure:
+        """Which arguments are repeated in headers, so that proxies can route by them (HTTP, 2026-07-28)."""
+        if not self._modern or self._wire.transport != "tcp":
             return tool
-        # Which arguments are repeated in headers, so that proxies can route by them (2026-07-28).
         name, schema = tool.ref.native_name, cast("dict[str, Any]", entry)["inputSchema"]
         if (wrong := find_invalid_x_mcp_header(schema)) is not None:
             return left_out(self._server_id, name, redact(wrong, 300))
         self._mirrored[name] = x_mcp_header_map(schema)
         return tool
-
-    async def _page_of_tools(self, cursor: str | None) -> Mapping[str, object]:
-        answer = await self.request("tools/list", {} if cursor is None else {"cursor": cursor}, {})
-        match answer:
-            case Answered(result):
-                return result
-            case Refused(code, message):
-                if code == types.METHOD_NOT_FOUND and cursor is None:
-                    return {}  # a server of resources or prompts only
-                words = f"{self._server_id!r} refuses to list its tools: {redact(message, 300)}"
-                raise ToolError(self._discovery_failure(words, str(code)))
-            case Lost(why=why):
-                words = f"{self._server_id!r} {why} while it listed its tools"
-                raise ToolError(self._discovery_failure(words, "" if answer.status is None else str(answer.status)))
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -400,16 +370,6 @@ class SessionLink:
         if isinstance(judged, Lost) and judged.status is not None:
             return str(judged.status)
         return str(error.code)
-
-    def _discovery_failure(self, words: str, code: str = "") -> Failure:
-        return Failure(
-            phase=FailurePhase.ROUTING,
-            reason=Reason.MCP_DISCOVERY_FAILED,
-            message=words,
-            retryable=True,
-            origin=self._server_id,
-            origin_code=code,
-        )
 
 
 def _supported(error: MCPError) -> Sequence[str]:

@@ -159,16 +159,7 @@ class Session:
             return
         values: dict[str, object] = {}
         for expression in expressions:
-            answer = await self._ask(
-                "Debugger.evaluateOnCallFrame",
-                callFrameId=frames[0]["callFrameId"],
-                expression=expression,
-                objectGroup=_GROUP,
-                silent=True,
-                timeout=round(self.max_pause * 1000),
-            )
-            thrown = _thrown(answer)
-            values[expression] = {"threw": thrown} if thrown else await self._whole(answer.get("result", {}))
+            values[expression] = await self._there(frames[0]["callFrameId"], expression)
         if values:
             found["expressions"] = values
         variables: dict[str, object] = {}
@@ -178,6 +169,23 @@ class Session:
             for each in answer.get("result", [])[: _MAX_VARIABLES - len(variables)]:
                 variables.setdefault(str(each.get("name"))[:200], short(each.get("value", {})))
         found["variables"] = variables
+
+    async def _there(self, frame: str, expression: str) -> Mapping[str, Any]:
+        """What an expression gives in a frame of the call stack."""
+        milliseconds = round(self.max_pause * 1000)
+        try:
+            answer = await self._ask(
+                "Debugger.evaluateOnCallFrame",
+                callFrameId=frame,
+                expression=expression,
+                objectGroup=_GROUP,
+                silent=True,
+                timeout=milliseconds,
+            )
+        except InspectorRefused as error:  # it took too long
+            return {"threw": str(error)}
+        thrown = _thrown(answer)
+        return {"threw": thrown} if thrown else await self._whole(answer.get("result", {}))
 
     async def logpoint(self, file: str, line: int, expression: str, seconds: float, max_hits: int) -> Mapping[str, Any]:
         """Collect what an expression gives each time that a line is reached; the process is never held."""
