@@ -16,7 +16,7 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from turnwired.callers import Callers
 from turnwired.config.address import ListenAddress
@@ -56,7 +56,8 @@ class _Timely(H11Protocol):
         """Close it if nothing is under way, and was not the last time either. ``answered``: the last request then."""
         if self.transport.is_closing():
             return
-        under_way = self.cycle is not None and not self.cycle.response_complete
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn begins with None
+        under_way = cycle is not None and not cycle.response_complete
         if not under_way and self.cycle is answered:
             self.transport.close()
             return

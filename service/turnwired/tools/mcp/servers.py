@@ -118,8 +118,10 @@ class McpServerPool:
             if not self._member(server_id).added:
                 words = f"MCP server {server_id!r} is of the configuration: disable it instead."
                 raise Conflict(Reason.INVALID_REQUEST, words, {"server_id": server_id})
-            await self._leave(server_id)
-            del self._members[server_id]
+            try:
+                await self._leave(server_id)
+            finally:  # also when whoever asked is gone by then: the registry has let go of it
+                del self._members[server_id]
 
     @property
     def needed(self) -> bool:
