@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -306,3 +307,48 @@ async def test_five_broken_servers_of_twenty_do_not_delay_a_turn() -> None:
         await registry.aclose()
         with anyio.fail_after(30):
             await good.until(lambda: not good.open)
+
+
+@pytest.mark.requirement("MCPH-2", "MCPH-11")
+@ERAS
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_breaks_at_once_every_call_ends_and_nothing_is_left(modern: bool, seed: int) -> None:
+    random_ = random.Random(seed)
+    faults: list[Fault | None] = [
+        Status(500),
+        Status(404),
+        Status(429),
+        Kill(),
+        Kill(begun=True),
+        Wait(),
+        Body(b"{"),
+        None,
+    ]
+    async with http_mcp(HttpMcp(modern=modern, list_changed=True)) as server:
+        async with mcp_server(at(server.url)) as (_, view):
+
+            async def one() -> ToolResult | None:
+                fault = random_.choice(faults)
+                if fault is not None:
+                    server.fail(random_.choice(["echo", "other", "tools/call"]), fault)
+                if random_.random() < 0.1:
+                    server.known.clear()
+                if random_.random() < 0.1:
+                    await server.notify("notifications/tools/list_changed")
+                with anyio.move_on_after(random_.choice([0.05, 5])):
+                    return await run_tool(view, random_.choice(["m__echo", "m__other"]), timeout=1)
+                return None
+
+            results = await asyncio.gather(*(one() for _ in range(120)))
+            server.faults.clear()
+            assert all(result is None or result.status in (OK, ERROR, UNKNOWN, NOT_EXECUTED) for result in results)
+
+            async def works() -> bool:
+                return (await run_tool(view, "m__echo", timeout=5)).status is OK
+
+            await eventually(works)
+            began = anyio.current_time()
+        assert anyio.current_time() - began < 15
+        with anyio.fail_after(30):
+            await server.until(lambda: not server.open)
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("mcp-")] == []
