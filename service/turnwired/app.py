@@ -37,6 +37,7 @@ from turnwired.engine.hook_loading import entry_point_hooks, load_hooks
 from turnwired.engine.hooks import Hook
 from turnwired.engine.ports import EngineConfig, PriceOf, Wiring
 from turnwired.engine.service import Engine
+from turnwired.loading import load
 from turnwired.policy.ratecard import ListedProvider, RateCard
 from turnwired.providers.build import known_profiles, profile_of, start
 from turnwired.providers.overview import ProfileSummary, summary
@@ -254,7 +255,8 @@ async def running(
 async def _http(config: Config, engine: Engine, callers: Callers) -> HttpServer | None:
     if config.http.listen is None:
         return None
-    from turnwired.http.server import HttpServer  # the SDK of MCP takes a second to import
+    await load("turnwired.http.server")  # the SDK of MCP takes a second to import
+    from turnwired.http.server import HttpServer
 
     server = HttpServer(config.http, callers, engine.outside)
     await server.start()

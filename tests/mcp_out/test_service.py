@@ -132,3 +132,41 @@ asyncio.run(main())
         cwd=tmp_path,
     )
     assert ran.stdout == "[]\n"
+
+
+@pytest.mark.requirement("MCPOUT-15")
+def test_servers_of_both_kinds_connect_while_the_endpoint_starts(tmp_path: Path) -> None:
+    code = """
+import asyncio, sys
+from turnwired.app import configured, running
+from turnwired.domain.run import Caller
+from turnwired.domain.tool import ToolSelection
+
+async def main():
+    here = {"command": sys.executable, "args": sys.argv[1:], "connect_timeout": 60, "discovery_grace": 60}
+    gone = {"url": "http://127.0.0.1:9/mcp", "discovery_grace": 60}
+    config = {
+        "server": {"listen": "127.0.0.1:0"},
+        "store": {"path": "memory"},
+        "http": {"listen": "127.0.0.1:0", "mcp": True},
+        "mcp_servers": {"here": here, "gone": gone, "away": gone},
+    }
+    async with running(configured(config, {}), {}) as service:
+        assert service.http is not None
+        listed = await service.engine.list_tools(Caller(), "default", ToolSelection())
+        print([tool.ref.routed_name for tool in listed.tools if tool.ref.native_name == "echo"])
+        print(["cannot be reached" in failure.message for failure in listed.failures])
+
+asyncio.run(main())
+"""
+    server = Path(__file__).parents[1] / "tools" / "servers" / "stdio_server.py"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(server), "modern"],
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert ran.stdout == "['here__echo']\n[True, True]\n", ran.stderr

@@ -15,4 +15,5 @@ REQUIREMENTS = {
     "MCPOUT-12": "A fault of a tool or of ours reaches neither the client nor the log with its words.",
     "MCPOUT-13": "A section http that cannot work is refused with its key.",
     "MCPOUT-14": "The page about the endpoint shows what it prints.",
+    "MCPOUT-15": "With the section http MCP servers connect at the start of the service as they do without it.",
 }

@@ -54,6 +54,14 @@ class Weather:
     place: Place
 
 
+class Forecast:
+    """A class that is no resource."""
+
+    def get(self, place: str) -> str:
+        """What the weather will be like."""
+        return place
+
+
 @tool(read_only=True, destructive=False, idempotent=True, open_world=True, title="Weather")
 async def weather(
     place: Place,
@@ -236,6 +244,7 @@ def _unknown_type(x: Unknown) -> str:  # type: ignore[name-defined]  # noqa: F82
         (_odd_type, "no JSON Schema"),
         (_unknown_type, "signature cannot be read"),
         (lambda: "x", "no name"),
+        (Forecast, "mark it with @resource"),
     ],
 )
 def test_a_function_that_cannot_be_a_tool_is_refused_with_the_reason(

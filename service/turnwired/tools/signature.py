@@ -83,6 +83,8 @@ def signature_of(function: Callable[..., object], context_type: type) -> Signatu
     name = options.name or getattr(function, "__name__", "")
     if not name or name == "<lambda>":
         raise ConfigError(f"{function!r} has no name: give it one with @tool(name=...)")
+    if isinstance(function, type):
+        raise ConfigError(f"{name!r} is a class, and no resource: mark it with @resource, or give its methods as tools")
     try:
         parameters = inspect.signature(function, eval_str=True).parameters
         hints = get_type_hints(plain_function(function), include_extras=True)

@@ -5,7 +5,6 @@ Knows the configuration; the modules that import the SDK do not.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from turnwired.domain.run import Caller
+from turnwired.loading import load
 from turnwired.telemetry.port import McpTelemetry
 from turnwired.tools.mcp.config import HttpServer, McpServer, StdioServer
 from turnwired.tools.mcp.link import Link, Opener
@@ -66,7 +66,7 @@ class StdioOpener:
 
     async def prepare(self) -> None:
         """Load the SDK, in a thread: it takes about a second the first time."""
-        await anyio.to_thread.run_sync(importlib.import_module, "turnwired.tools.mcp.stdio")
+        await load("turnwired.tools.mcp.stdio")
 
     def open(self) -> AbstractAsyncContextManager[Link]:
         """Connect. Raises ConfigError, OSError or ToolError."""
@@ -118,7 +118,8 @@ class HttpOpener:
 
     async def prepare(self) -> None:
         """Load the SDK and the certificates, in a thread."""
-        await anyio.to_thread.run_sync(_load_http)
+        await load("turnwired.tools.mcp.http", "turnwired.tools.mcp.authorization")
+        await anyio.to_thread.run_sync(_read_certificates)
 
     def open(self) -> AbstractAsyncContextManager[Link]:
         """Connect. Raises ConfigError or ToolError."""
@@ -149,9 +150,7 @@ class HttpOpener:
             yield link
 
 
-def _load_http() -> None:
-    importlib.import_module("turnwired.tools.mcp.http")
-    importlib.import_module("turnwired.tools.mcp.authorization")
+def _read_certificates() -> None:
     from turnwired.tools.mcp.contained import ssl_context
 
     ssl_context()
