@@ -25,6 +25,7 @@ from turnwired.telemetry.null import NullTelemetry
 from turnwired.testing.provider import ScriptedProvider, Step
 from turnwired.testing.registry import Function, MemoryRegistry
 from turnwired.tools.output import compile_output
+from turnwired.tools.port import ToolRegistry
 from turnwired.turn.setup import unpriced
 
 CALLER = Caller()
@@ -134,8 +135,11 @@ async def world(
     model: ScriptedProvider | None = None,
     price_of: PriceOf = no_price,
     provider_name: str = "scripted",
+    tools: ToolRegistry | None = None,
 ) -> AsyncIterator[World]:
-    """An engine that is up, and is stopped at the end. ``model`` stands in for a provider with the script."""
+    """An engine that is up, and is stopped at the end. ``model`` stands in for a provider with the script, ``tools``
+    for a registry with the functions.
+    """
     provider = model or ScriptedProvider(list(script), provider_name)
     registry = MemoryRegistry(dict(functions or {}))
     kept = store or MemoryStore()
@@ -151,7 +155,7 @@ async def world(
         agents={"default": Agent("default", ("Be brief.",), selection), **{agent.agent_id: agent for agent in agents}},
         providers={provider_name: provider},
         default_model=selection,
-        registry=registry,
+        registry=tools or registry,
         store=kept,
         telemetry=NullTelemetry(),
         price_of=price_of,

@@ -18,4 +18,10 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-13": "Holding a value against a schema takes bounded time, whatever the schema leads to.",
     "HOSTILE-14": "Words about a failure lose what looks like a secret, in time that grows with their length.",
     "HOSTILE-15": "Caps by tool and labels of a listing are bounded; more are refused before they cost anything.",
+    "HOSTILE-16": "A page's character set makes no fetch fail, and none takes time beyond its length.",
+    "HOSTILE-17": "A server's list of tools costs bounded time and is told in bounded words, whatever it holds.",
+    "HOSTILE-18": "A tool whose name or description no request could carry is left out, whatever source it is of.",
+    "HOSTILE-19": "What was approved before a restart is run as that tool, never as another that has its name now.",
+    "HOSTILE-20": "What a caller may not have is told in no way: not by a search, nor by what is wrong with it.",
+    "HOSTILE-21": "Connections on which no request comes to its end do not keep others out of the HTTP server.",
 }

@@ -188,7 +188,7 @@ class Execution:
         tools, validation = self.prepared.tools, self.prepared.bounds.argument_validation
         for call in (approval.call for approval in machine.pending_approvals.values()):
             if tools is not None:
-                self._checked[call.call_id] = tools.check(call.tool.routed_name, call.arguments_json, validation)
+                self._checked[call.call_id] = tools.check_again(call.tool, call.arguments_json, validation)
         for key in (*machine.pending_approvals, *machine.pending_calls):
             side.await_caller(key)
 

@@ -76,6 +76,20 @@ class RunTools:
             return CheckedCall(checked.tool, failure=failure)
         return self.view.check(routed_name, arguments_json, validation)
 
+    def check_again(self, asked: ToolRef, arguments_json: str, validation: ArgumentValidation) -> CheckedCall:
+        """A call that people were asked about before a restart. What has its name now may be another source's tool:
+        that one nobody has approved.
+        """
+        checked = self.check(asked.routed_name, arguments_json, validation)
+        if checked.tool in (asked, None):
+            return checked
+        words = (
+            f"{asked.routed_name} is another tool now: its name has gone to another source since this call was asked "
+            "about. It was not called. Call it anew if that is meant."
+        )
+        failure = Failure(FailurePhase.ROUTING, Reason.TOOL_NOT_FOUND, words, origin=asked.routed_name)
+        return CheckedCall(checked.tool, failure=failure)
+
     def settled(self, routed_name: str, result: ToolResult) -> None:
         """A call has its result: if it looked for tools, those that it found are shown from the next iteration on."""
         if self._lazy and routed_name == self.view.finder and result.status is ToolResultStatus.OK:

@@ -16,6 +16,7 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from turnwired.callers import Callers
 from turnwired.config.address import ListenAddress
@@ -30,9 +31,10 @@ _LOG = logging.getLogger(__name__)
 MCP_PATH: Final = "/mcp"
 CLOSE_SECONDS: Final = 5.0
 """How long the end of the server may take beyond the grace that calls have."""
-
-
+HEAD_SECONDS: Final = 10.0
+"""How long a connection may be open without a request, or with one whose headers do not come to their end."""
 BACKLOG: Final = 512
+_UNDER_WAY: Final = object()
 
 
 class _Unsignalled(uvicorn.Server):
@@ -41,6 +43,24 @@ class _Unsignalled(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+class _Timely(H11Protocol):
+    """uvicorn's connection, closed when no request comes: one that is begun and not sent would keep its place."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self.loop.call_later(HEAD_SECONDS, self._look, None)
+
+    def _look(self, answered: object) -> None:
+        """Close it if nothing is under way, and was not the last time either. ``answered``: the last request then."""
+        if self.transport.is_closing():
+            return
+        under_way = self.cycle is not None and not self.cycle.response_complete
+        if not under_way and self.cycle is answered:
+            self.transport.close()
+            return
+        self.loop.call_later(HEAD_SECONDS, self._look, _UNDER_WAY if under_way else self.cycle)
 
 
 class HttpServer:
@@ -55,6 +75,7 @@ class HttpServer:
         self._server = _Unsignalled(
             uvicorn.Config(
                 app,
+                http=_Timely,
                 lifespan="off",
                 ws="none",
                 log_config=None,

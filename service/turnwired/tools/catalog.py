@@ -16,9 +16,16 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef
 from turnwired.tools.naming import routed_name
 from turnwired.tools.port import AsksPermission, Toolset
-from turnwired.tools.schema import compile_schema
+from turnwired.tools.result import clean_text
+from turnwired.tools.schema import MAX_SCHEMA_BYTES, compile_schema
 from turnwired.tools.view import Entry
 
+MAX_NAME: Final = 256
+"""Characters of what a source calls a tool."""
+MAX_DESCRIPTION: Final = 64 * 1024
+"""Characters of title and description together: a model reads them with every request."""
+MAX_QUARANTINED_TOLD: Final = 100
+"""Tools of one source that are told of one by one when they cannot be offered."""
 _ROUTED: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -92,29 +99,40 @@ def compose(listings: Sequence[Listing], policy: CollisionPolicy, before: Catalo
         failures += listing.failures
         known = {} if before is None else before.made.get(listing.toolset.set_id, {})
         mine = made.setdefault(listing.toolset.set_id, {})
+        unfit: list[Failure] = []
         for tool in sorted(listing.tools, key=lambda tool: tool.ref.native_name):
             old = known.get(tool.ref.native_name)
             entry = _kept(old, listing.toolset, tool) or entry_of(listing.toolset, tool)
             mine[tool.ref.native_name] = tool, entry
             if isinstance(entry, Failure):
-                failures.append(entry)
+                unfit.append(entry)
             else:
                 claims.append(_Claim(index, listing.priority, entry))
+        failures += _told(listing.toolset.set_id, unfit)
     held, collisions = _settled(claims, policy)
     return Catalog(tuple(listings), held, tuple(failures), tuple(collisions), made)
+
+
+def _told(set_id: str, unfit: Sequence[Failure]) -> Sequence[Failure]:
+    """The failures of a source's tools: one by one while they are few, the others by their number."""
+    if len(unfit) <= MAX_QUARANTINED_TOLD:
+        return unfit
+    words = f"{len(unfit) - MAX_QUARANTINED_TOLD} more tools of {set_id!r} are left out"
+    more = Failure(FailurePhase.ROUTING, Reason.TOOL_QUARANTINED, words, origin=set_id)
+    return (*unfit[:MAX_QUARANTINED_TOLD], more)
 
 
 def entry_of(toolset: Toolset, tool: Tool) -> Entry | Failure:
     """The tool as it can be offered under a routed name that fits every provider, or why it cannot."""
     native = tool.ref.native_name
-    schema = compile_schema(tool.input_schema_json)
-    if not native or isinstance(schema, str):
-        why = schema if native else "it has no name"
+    schema = _unfit(tool) or compile_schema(tool.input_schema_json)
+    if isinstance(schema, str):
+        shown = clean_text(native[:MAX_NAME])
         return Failure(
             phase=FailurePhase.ROUTING,
             reason=Reason.TOOL_QUARANTINED,
-            message=f"tool {native!r} of {toolset.set_id!r} is left out: {why}",
-            origin=f"{toolset.set_id}/{native}",
+            message=f"tool {shown!r} of {toolset.set_id!r} is left out: {schema}",
+            origin=f"{toolset.set_id}/{shown}",
         )
     name = tool.ref.routed_name or native
     name = name if _ROUTED.fullmatch(name) else routed_name(None, name)
@@ -122,6 +140,20 @@ def entry_of(toolset: Toolset, tool: Tool) -> Entry | Failure:
     given = tool.input_schema_json if tool.input_schema_json != schema.offered_json else None
     described = replace(tool, ref=ref, input_schema_json=schema.offered_json, given_schema_json=given)
     return Entry(toolset, described, schema, asks=isinstance(toolset, AsksPermission))
+
+
+def _unfit(tool: Tool) -> str:
+    """Why no request could carry the tool, whatever its schema says; empty where one can."""
+    native = tool.ref.native_name
+    if not native:
+        return "it has no name"
+    if len(native) > MAX_NAME or not native.isprintable():
+        return f"its name has more than {MAX_NAME} characters, or some that cannot be printed"
+    if len(tool.description) + len(tool.title) > MAX_DESCRIPTION:
+        return f"its description is longer than {MAX_DESCRIPTION} characters"
+    if len(tool.output_schema_json or "") > MAX_SCHEMA_BYTES:
+        return f"its output schema is longer than {MAX_SCHEMA_BYTES} bytes"
+    return ""
 
 
 def renamed(entry: Entry, name: str) -> Entry:

@@ -6,7 +6,7 @@ It knows sources only as ``Toolset``. What the model may call is decided elsewhe
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -318,7 +318,7 @@ def _select(
         for name, entry in catalog.entries.items()
         if entry.toolset.set_id not in hidden and allows(roles, entry.tool.ref)
     }
-    failures = tuple(failure for failure in catalog.failures if failure.origin.partition("/")[0] not in hidden)
+    failures = _failures_for(catalog, visible, hidden, roles, allows)
     collisions = tuple(
         collision
         for collision in catalog.collisions
@@ -340,6 +340,23 @@ def _select(
         if lets_in(collision.routed_name) or any(lets_in(ref.routed_name) for ref in collision.losers)
     )
     return View(entries, (*failures, *unmatched), collisions, own, roles, allows)
+
+
+def _failures_for(
+    catalog: Catalog, visible: Mapping[str, Entry], hidden: frozenset[str], roles: frozenset[str], allows: Allows
+) -> tuple[Failure, ...]:
+    """Those of what the caller may have: not of sources that have tools and none for it, nor of other tools."""
+    if not catalog.failures:
+        return ()
+    there = {entry.toolset.set_id for entry in catalog.entries.values()}
+    withheld = hidden | (there - {entry.toolset.set_id for entry in visible.values()})
+    listed = (made for tools in catalog.made.values() for made in tools.values())
+    denied = {id(made) for tool, made in listed if isinstance(made, Failure) and not allows(roles, tool.ref)}
+    return tuple(
+        failure
+        for failure in catalog.failures
+        if failure.origin.partition("/")[0] not in withheld and id(failure) not in denied
+    )
 
 
 def _unavailable(source: Source, why: str) -> Failure:

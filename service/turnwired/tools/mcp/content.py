@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Blob, Content, OpaqueBlock, Part, ResourceLink, Text
@@ -16,6 +16,8 @@ from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.tools.port import ToolOutput
 from turnwired.tools.result import clean_text, json_of
 
+MAX_NAME: Final = 256
+"""Characters of a tool's name; the protocol's own advice is 128."""
 _Object = Mapping[str, object]
 
 
@@ -27,6 +29,9 @@ def tool_of(server_id: str, entry: object) -> Tool | Failure:
     name = fields.get("name")
     if not isinstance(name, str) or not name:
         return left_out(server_id, "", "a tool in its list has no name")
+    if len(name) > MAX_NAME or not name.isprintable():
+        why = f"its name has more than {MAX_NAME} characters, or some that cannot be printed"
+        return left_out(server_id, clean_text(name[:MAX_NAME]), why)
     schema = fields.get("inputSchema")
     if not isinstance(schema, dict):
         return left_out(server_id, name, "it has no input schema")

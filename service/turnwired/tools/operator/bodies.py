@@ -16,6 +16,10 @@ _TEXTUAL: Final = re.compile(
     r"^(?:text/.*|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|toml|javascript|ecmascript)|application/x-ndjson|application/x-www-form-urlencoded|image/svg\+xml)$"
 )
 _MEDIA_TYPE: Final = re.compile(r"^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}$")
+_CHARACTER_SETS: Final = re.compile(
+    r"^(?:ascii|utf-(?:8|8-sig|16|16-le|16-be|32|32-le|32-be)|iso8859-\d+|latin-1|koi8-[rtu]|kz1048|ptcp154|tis-620"
+    r"|(?:cp|mac|euc_|iso2022_|shift_jis|big5|gb|hz|johab|hp-roman8)[a-z0-9_-]*)$"
+)
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -77,8 +81,16 @@ def _taken_apart(content_type: str) -> tuple[str, str | None]:
     found = re.search(r"""charset\s*=\s*["']?([A-Za-z0-9_.:-]{1,40})""", parameters, re.IGNORECASE)
     if found is None:
         return media_type, None
+    return media_type, _character_set(found[1])
+
+
+def _character_set(label: str) -> str | None:
+    """The codec of a character set that pages are written in.
+
+    Python has others: some take time that grows faster than the body, some refuse to replace what they cannot read.
+    """
     try:
-        known = codecs.lookup(found[1])
+        name = codecs.lookup(label).name
     except LookupError:
-        return media_type, None
-    return media_type, known.name if known._is_text_encoding else None  # noqa: SLF001  what str.decode looks at
+        return None
+    return name if _CHARACTER_SETS.match(name) else None
