@@ -44,6 +44,7 @@ async def test_what_was_approved_of_one_source_is_not_run_by_another_that_has_it
         await w.engine.steering.resolve(CALLER, run_id, asked(before), ONCE)
         await task
     (finished,) = reader.of(ToolCallFinished)
+    assert isinstance(finished, ToolCallFinished)
     if not other:
         assert (len(second.calls), finished.result.status) == (1, ToolResultStatus.OK)
         return
