@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -81,6 +81,34 @@ async def test_what_an_app_registers_is_called_and_outlives_a_kill_of_the_servic
         assert settled.status == message_pb2.TOOL_RESULT_STATUS_OK
         assert settled.content[0].text == "Order 7 is paid."
         assert "tool_call_progressed" in run.kinds()
+
+
+@pytest.mark.requirement("HOST-22", "HOST-15")
+async def test_a_run_under_way_has_what_registers_meanwhile_in_its_next_iteration(tmp_path: Path) -> None:
+    script = (calls(("shop__open_branch", {})), calls(("branch__find_order", {"number": 7})), answer("Paid."))
+    host = ToolHost()
+    async with (
+        AsyncExitStack() as later,
+        provider(*script) as p,
+        host.serve() as address,
+        shop().serve() as branch,
+        service(tmp_path, config_text(p.url), **ALLOWED) as s,
+        reaching(s.address) as channel,
+    ):
+
+        @host.tool()
+        async def open_branch() -> str:
+            """Open a branch."""
+            await later.enter_async_context(registered(channel, "branch", branch))
+            return "It is open."
+
+        async with registered(channel, "shop", address):
+            run = await s.run(prompt())
+        await later.aclose()
+    opened, found = results(run)
+    assert opened.content[0].text == "It is open."
+    assert found.content[0].text == "Order 7 is paid."
+    assert "tools_changed" in run.kinds()
 
 
 @pytest.mark.requirement("HOST-22", "HOST-17")

@@ -16,6 +16,7 @@ from engine.harness import user
 from engine.ledgers import Ledger
 from engine.lives import Lives
 from turnwired.domain.approval import ApprovalDecision
+from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.message import Blob
 
 
@@ -105,6 +106,27 @@ def somebody_adds_words_or_a_file(self: Machine, pick: int, request_id: str, wha
     words = () if what == "file" else (user(f"{what} {request_id}"),)
     files = ((draws.FILE, Blob("application/pdf", b"%PDF")),) if what in {"file", "both"} else ()
     self.w.ask(Add(ledger.new.run_id, "" if files else request_id, words, files, self.known))
+    self.w.go(rounds)
+
+
+def without_a_file(machine: Machine) -> list[Ledger]:
+    """The runs in flight that wait for a file, or go on without one that they waited for."""
+    there_not = {AttachmentState.PENDING, AttachmentState.FAILED}
+    return [ledger for ledger in machine.logs if not ledger.settled and there_not & set(ledger.people.files.values())]
+
+
+@precondition(lambda self: bool(without_a_file(self)))
+@rule(pick=draws.PICK, rounds=draws.ROUNDS)
+def a_file_comes_when_it_was_given_up(self: Machine, pick: int, rounds: int | None) -> None:
+    """Or, of a run that waits without an end, as soon as nothing else happens."""
+    runs = without_a_file(self)
+    ledger = runs[-1 - pick % len(runs)]
+    for _ in range(11):
+        if ledger.settled or AttachmentState.PENDING not in ledger.people.files.values():
+            break
+        self.w.advance(0.2)
+    file = draws.FILE, Blob("application/pdf", b"%PDF")
+    self.w.ask(Add(ledger.new.run_id, "", (), (file,), self.known))
     self.w.go(rounds)
 
 

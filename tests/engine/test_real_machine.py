@@ -223,6 +223,7 @@ class ServiceRules(RuleBasedStateMachine):
     somebody_hands_results_in = people.somebody_hands_results_in
     all_that_a_run_waits_for_is_given = people.all_that_a_run_waits_for_is_given
     somebody_adds_words_or_a_file = people.somebody_adds_words_or_a_file
+    a_file_comes_when_it_was_given_up = people.a_file_comes_when_it_was_given_up
 
     # --- the model --------------------------------------------------------------------------------------------------
 

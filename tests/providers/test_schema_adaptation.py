@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from turnwired.providers.profiles import SchemaAdaptation as To
 from turnwired.providers.schema_adaptation import adapted, for_tools, strict_form
 
-ALL = frozenset(To)
+ALL = frozenset(To) - {To.NO_ADDITIONAL_PROPERTIES}  # which undoes CLOSED_OBJECTS
 STRICT = frozenset({To.ALL_REQUIRED, To.CLOSED_OBJECTS, To.NO_VALIDATION_KEYWORDS})
 
 
@@ -209,6 +209,29 @@ def test_type_arrays_become_nullable_or_a_union(schema: Any, expected: Any) -> N
     assert changed(schema, To.NO_TYPE_ARRAYS) == expected
     for value in (None, "a", "long", 1, 0):
         assert accepts(expected, value) == accepts(schema, value)
+
+
+@pytest.mark.requirement("REG-24")
+def test_a_dialect_without_additional_properties_is_told_nothing_of_free_keys() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "additionalProperties": {"type": "object", "additionalProperties": {"type": "string"}},
+            "list": {"type": "array", "items": {"type": "object", "additionalProperties": False}},
+        },
+        "additionalProperties": False,
+    }
+    assert changed(schema, To.NO_ADDITIONAL_PROPERTIES) == {
+        "type": "object",
+        "properties": {
+            "additionalProperties": {"type": "object"},
+            "list": {"type": "array", "items": {"type": "object"}},
+        },
+    }
+    text = json.dumps(schema)
+    told = frozenset({To.NO_ADDITIONAL_PROPERTIES, To.CLOSED_OBJECTS})
+    assert strict_form(text, told) == (adapted(text, frozenset({To.NO_ADDITIONAL_PROPERTIES})), False)
+    assert for_tools(told) == {To.NO_ADDITIONAL_PROPERTIES}
 
 
 PLAIN: st.SearchStrategy[Any] = st.sampled_from(

@@ -22,6 +22,8 @@ REQUIREMENTS: dict[str, str] = {
     "REG-17": "Tools that were found are shown from the next iteration on, behind the others.",
     "REG-18": "A search ranks names above descriptions, gives the same for the same words, and takes any words.",
     "REG-19": "A tool that is known but not shown can be called.",
+    "REG-23": "Whatever a schema refers to and however, the form that is shown can be adapted for every provider.",
+    "REG-24": "A provider that refuses additionalProperties is sent schemas without it; arguments are held to it here.",
     "REG-22": "A caller finds the tools that it may have and no others.",
     "REG-20": "What was shown and found in a run holds after a restart, from its log alone.",
     "REG-21": "Only what changes in a listing is compiled anew, and equal selections share one view.",

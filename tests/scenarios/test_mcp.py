@@ -14,7 +14,8 @@ import pytest
 from execution.served import SECONDS, served, turn, words
 from scenarios.kit import ABORTED, ANSWERED, ERROR, ERRORED, OK, PARALLEL, SERIAL, kept, play, told
 from scenarios.wires import WIRES, over
-from tools.kit import RecordingTelemetry, misbehaving
+from tools.kit import RecordingTelemetry, at, misbehaving
+from tools.servers.http_server import HttpMcp, Status, http_mcp
 
 from turnwire.v1 import message_pb2, outcome_pb2
 from turnwired.domain.policy import Policy, TimeoutPolicy
@@ -236,3 +237,28 @@ async def test_an_mcp_error_is_an_error_and_a_structured_value_is_told_once_and_
     assert "rows" not in told_both.replace("2 rows", ""), "the model pays once"
     assert "rows" in told_alone
     assert run.outcome.kind == ANSWERED
+
+
+@pytest.mark.requirement("SCN-126", "SCN-128", "MCPH-4", "MCPH-3")
+@pytest.mark.parametrize("forget", [404, 400])
+async def test_over_http_a_lost_session_and_a_500_cost_their_calls_nothing_more(forget: int) -> None:
+    async with http_mcp(HttpMcp(modern=False, forget_status=forget)) as server:
+        orders = McpToolset("orders", at(server.url), RecordingTelemetry())
+
+        async def restart() -> str:
+            """The server forgets its sessions."""
+            server.known.clear()
+            server.fail("other", Status(500))
+            return "restarted"
+
+        two = calls(("orders__echo", '{"n":1}'), ("orders__echo", '{"n":2}'), ("orders__other", "{}"))
+        script = [calls(("orders__echo", "{}"), ("restart", "{}")), two, answer("Done.")]
+        async with served(script, restart, sources=[Source(orders, namespace="orders")]) as s:
+            run = await play(s)
+        assert run.outcome.kind == ANSWERED
+        by_status = [result.status for result in run.results]
+        assert by_status.count(OK) == 4
+        (failed,) = [result for result in run.results if result.status != OK]
+        assert (failed.status, failed.failure.origin_code) == (ERROR, "500")
+        assert server.count("initialize") == 2
+        assert server.executed.count("echo") == 3

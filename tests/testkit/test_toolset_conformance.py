@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from tools.grpc_kit import Reflection, Server, compiled, up
-from tools.kit import RecordingTelemetry, misbehaving
+from tools.kit import RecordingTelemetry, at, misbehaving
+from tools.servers.http_server import HttpMcp, Wait, http_mcp, tool
 
 from turnwire.host import ToolHost
 from turnwired.domain.errors import ToolError
@@ -112,6 +113,34 @@ async def mcp_over_stdio() -> AsyncIterator[SampleToolset]:
     await toolset.aclose()
 
 
+def over_http(modern: bool) -> OpenSample:
+    """An MCP server at an address."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[SampleToolset]:
+        tools = [tool("echo", inputSchema=dict(TEXT)), tool("fails"), tool("hangs")]
+        async with http_mcp(HttpMcp(modern=modern, pages=[tools])) as server:
+            server.always["hangs"] = Wait()
+            toolset = McpToolset("m", at(server.url), RecordingTelemetry())
+
+            async def cancelled() -> None:
+                await server.until(lambda: "hangs" in server.cancelled)
+
+            yield SampleToolset(toolset, cancelled)
+            await toolset.aclose()
+
+    opened.__name__ = f"mcp_over_http_{2026 if modern else 2025}"
+    return opened
+
+
+@asynccontextmanager
+async def no_address() -> AsyncIterator[Toolset]:
+    """A server where nobody listens."""
+    toolset = McpToolset("m", at("http://127.0.0.1:9/mcp"), RecordingTelemetry())
+    yield toolset
+    await toolset.aclose()
+
+
 @asynccontextmanager
 async def no_command() -> AsyncIterator[Toolset]:
     """A server whose command is not there."""
@@ -207,16 +236,19 @@ async def no_host() -> AsyncIterator[Toolset]:
     await toolset.aclose()
 
 
-@pytest.mark.requirement("KIT-22")
+OURS = [python, mcp_in_memory, mcp_over_stdio, over_http(False), over_http(True), grpc_service, tool_host]
+
+
+@pytest.mark.requirement("KIT-22", "MCPH-1")
 @pytest.mark.parametrize("check", TOOLSET_CHECKS, ids=name_of)
-@pytest.mark.parametrize("open_sample", [python, mcp_in_memory, mcp_over_stdio, grpc_service, tool_host], ids=name_of)
+@pytest.mark.parametrize("open_sample", OURS, ids=name_of)
 async def test_each_of_our_sources_conforms(open_sample: OpenSample, check: Any) -> None:
     await check(open_sample)
 
 
 @pytest.mark.requirement("KIT-22")
 @pytest.mark.parametrize("check", BROKEN_TOOLSET_CHECKS, ids=name_of)
-@pytest.mark.parametrize("open_broken", [no_command, no_list, no_service, no_host], ids=name_of)
+@pytest.mark.parametrize("open_broken", [no_command, no_list, no_address, no_service, no_host], ids=name_of)
 async def test_each_of_our_sources_is_broken_alone(open_broken: Any, check: Any) -> None:
     await check(open_broken)
 

@@ -125,6 +125,14 @@ async def test_a_listing_says_which_tools_are_found_and_not_shown() -> None:
 
 
 @pytest.mark.requirement("REG-16")
+async def test_whoever_calls_tools_itself_is_shown_all_of_them() -> None:
+    async with served([], sources=[many()], compose=compose) as s:
+        names = [tool.ref.routed_name for tool in await s.engine.outside.tools(Caller())]
+    assert len(names) == 33
+    assert "find_tools" not in names
+
+
+@pytest.mark.requirement("REG-16")
 @pytest.mark.parametrize(
     ("section", "names"),
     [

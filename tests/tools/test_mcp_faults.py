@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import anyio
+import psutil
 import pytest
-from tools.kit import mcp_server, misbehaving, run_tool, words_of
+from tools.kit import eventually, mcp_server, misbehaving, run_tool, words_of
 
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.failure import Reason
@@ -138,3 +139,20 @@ def test_an_unset_variable_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match=r"environment variable B is not set, but env\.A needs it"):
         server.environment({})
     assert server.environment({"B": "b", "HOME": "/h", "OTHER": "o"}) == {"HOME": "/h", "A": "b"}
+
+
+@pytest.mark.requirement("MCPH-18", "MCP-11")
+async def test_a_process_that_hangs_while_it_is_idle_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnwired.tools.mcp.connection._SIGN_OF_LIFE_SECONDS", 1.0)
+    async with mcp_server(misbehaving("legacy", keepalive=0.1)) as (source, view):
+        (child,) = psutil.Process().children()
+        child.suspend()
+
+        async def noticed() -> bool:
+            return source.failure is not None
+
+        await eventually(noticed)
+        assert "no sign of life" in repr(source.failure)
+        assert words_of(await run_tool(view, "m__echo", '{"text":"new"}')) == "new"
+        assert not child.is_running()
+        assert source.history.connected >= 2

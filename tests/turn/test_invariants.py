@@ -220,8 +220,7 @@ class TurnRules(CallerRules):
     @rule()
     def tools_change(self) -> None:
         assert self.shadow.model is not None
-        changes = self.shadow.changes
-        change = ToolsChanged(ToolsChangeCause.SOURCES, added=("later",))
+        changes, change = self.shadow.changes, ToolsChanged(ToolsChangeCause.SOURCES, added=("later",))
         self.tell(ToolsRevised(*self.shadow.model, self.machine.setup.tools, (change,)))
         assert self.shadow.changes == changes + 1, "a change is not told"
 

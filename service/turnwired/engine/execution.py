@@ -485,10 +485,9 @@ class Execution:
         return budgeted.guard(provider.generate(request)), budgeted
 
     async def _request(self, effect: CallModel) -> tuple[ModelProvider, ModelRequest]:
-        prepared = self.prepared
+        prepared, prompt = self.prepared, self.prepared.prompt
         assert prepared.provider is not None, "a prepared run has a provider"
-        assert prepared.prompt is not None, "a prepared run has a prompt"
-        prompt = prepared.prompt
+        assert prompt is not None, "a prepared run has a prompt"
         prompt.extend(effect.append)
         if (revised := await prepared.revised(effect)) is not None:
             self.feed(revised)

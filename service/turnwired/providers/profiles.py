@@ -95,6 +95,7 @@ class SchemaAdaptation(StrEnum):
     CLOSED_OBJECTS = "closed_objects"
     ALL_REQUIRED = "all_required"
     NO_VALIDATION_KEYWORDS = "no_validation_keywords"
+    NO_ADDITIONAL_PROPERTIES = "no_additional_properties"
 
 
 class UsageArrival(StrEnum):

@@ -5,6 +5,7 @@ What conforms to the changed schema conforms to the original one too, but for wh
 - NO_TOP_LEVEL_UNION: the branches become one object, so that properties of several of them may come together.
 - INLINE_REFS: a recursion is cut to "any value" where it begins again; so is what would grow beyond the bounds.
 - NO_VALIDATION_KEYWORDS: what is dropped stands in the description, and nothing enforces it; ``oneOf`` is ``anyOf``.
+- NO_ADDITIONAL_PROPERTIES: nothing is said of keys without a name of their own.
 CLOSED_OBJECTS only narrows: a map of free keys can then only be empty. ``strict_form`` says when these losses occur.
 
 Sources: OpenAI "Structured outputs, supported schemas"; OpenAPI 3.0 ``nullable`` (the dialect without type arrays).
@@ -75,6 +76,8 @@ def strict_form(
     schema as a strong hint, or is told it in words.
     """
     lossy = adaptations & _LOSSY
+    if SchemaAdaptation.NO_ADDITIONAL_PROPERTIES in adaptations and "additionalProperties" in schema_json:
+        return adapted(schema_json, adaptations - _LOSSY), False
     if lossy and (schema := _decoded(schema_json)) is not None and _loses(schema, lossy):
         return adapted(schema_json, adaptations - _LOSSY), False
     text = adapted(schema_json, adaptations)
@@ -116,6 +119,8 @@ def _changed(schema: Schema, adaptations: frozenset[SchemaAdaptation]) -> Schema
         schema = _without_validation(schema)
     if SchemaAdaptation.NO_TYPE_ARRAYS in adaptations:
         schema = _without_type_arrays(schema)
+    if SchemaAdaptation.NO_ADDITIONAL_PROPERTIES in adaptations:
+        schema = _without_free_keys(schema)
     return schema
 
 
@@ -307,6 +312,11 @@ def _closed(schema: Schema) -> Schema:
     if not _is_object(schema):
         return schema
     return {**{k: v for k, v in schema.items() if k != "patternProperties"}, "additionalProperties": False}
+
+
+def _without_free_keys(schema: Schema) -> Schema:
+    schema = with_children(schema, _without_free_keys)
+    return {k: v for k, v in schema.items() if k not in {"additionalProperties", "unevaluatedProperties"}}
 
 
 def _without_validation(schema: Schema) -> Schema:

@@ -17,6 +17,7 @@ from typing import Final, cast
 import jsonschema_rs
 import orjson
 
+from turnwired.tools.schema_references import MAX_DEPTH, NotPortable, require_depth, with_pointers
 from turnwired.tools.schema_work import TooMuchWork, Work
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
@@ -30,6 +31,7 @@ PLAIN_SIZE: Final = 200
 _MOST_SHAPES: Final = 1000
 _BACKTRACK_LIMIT: Final = 100_000  # about 5 ms on one core before a hostile pattern gives up
 _COMPOSITIONS: Final = ("anyOf", "oneOf", "allOf")
+_REFERENCE: Final = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)"')
 _LONG_NUMBER: Final = re.compile(r"[0-9]{19}")
 
 Schema = dict[str, object]
@@ -89,8 +91,11 @@ def compile_schema(schema_json: str) -> CompiledSchema | str:
         return f"its input schema is of type {json.dumps(kind)[:80]}, but arguments are always an object"
     try:
         validator = validator_of({**schema, "type": "object"})
-        offered = _offered(schema)
-    except Unusable as error:
+        portable = _portable(schema, schema_json)
+        offered = _offered(portable)
+        if offered is None and portable is not schema:
+            offered = orjson.dumps(portable).decode()
+    except (Unusable, NotPortable) as error:
         return f"its input schema {error}"
     except ValueError as error:
         return f"its input schema cannot be used: {str(error)[:300]}"
@@ -170,6 +175,13 @@ def _loads_wide(text: str) -> object:
 
 def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
+
+
+def _portable(schema: Schema, text: str) -> Schema:
+    """The schema as every provider's adaptation can take it. Raises NotPortable."""
+    if text.count("{") + text.count("[") > MAX_DEPTH:
+        require_depth(schema)
+    return with_pointers(schema) if _REFERENCE.search(text) is not None else schema
 
 
 def _offered(schema: Schema) -> str | None:

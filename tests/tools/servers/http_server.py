@@ -360,6 +360,9 @@ class HttpMcp:
         names = [item["name"] for page in self.pages for item in page if isinstance(item, dict) and "name" in item]
         if params["name"] not in names:
             return {"error": {"code": -32602, "message": "Unknown tool"}}
+        if params["name"] == "fails":
+            words = [{"type": "text", "text": "nothing is there"}]
+            return {"result": {**done, "content": words, "isError": True}}
         if params["name"] == "ask":
             if "inputResponses" not in params:
                 wanted = {"q": {"method": "elicitation/create", "params": self.question}}
@@ -373,7 +376,7 @@ class HttpMcp:
 
 def tool(name: str, **more: Any) -> Json:
     """A tool of a list."""
-    return {"name": name, "inputSchema": OBJECT, **more}
+    return {"name": name, "inputSchema": OBJECT} | more
 
 
 def event(message: Json) -> bytes:
