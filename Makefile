@@ -16,7 +16,7 @@ WORKERS ?= 2
 # What `make run` asks: make run PROMPT="What time is it in Paris?"
 PROMPT ?= What time is it in Tokyo?
 
-.PHONY: help run test lint format types layers mutants contract generate conformance bench clean environment-run environment-dev buf model lock
+.PHONY: help run test lint format types layers mutants contract generate conformance servers bench clean environment-run environment-dev buf model lock
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18
@@ -60,6 +60,9 @@ generate: environment-dev buf ## Write what is generated: the code of the contra
 conformance: environment-dev ## The official MCP suite, client and server scenarios one by one in both eras, 17 minutes
 	@$(PY) scripts/conformance.py $(ARGS)
 	@$(PY) scripts/conformance_server.py
+
+servers: environment-dev ## Install the suite and the MCP servers of others that tests use into the user's cache (250 MB, once)
+	@$(PY) scripts/conformance.py --install
 
 bench: environment-dev ## Measure the service beside its floors, 4 minutes (ARGS="--quick", ARGS="--harness")
 	@$(PY) scripts/bench.py $(ARGS)

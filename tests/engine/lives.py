@@ -289,7 +289,9 @@ class Lives:
             assert run_id in acting or children or waits, "a run waits for nothing"
             for approval_id in ledger.people.open_questions:
                 expires = ledger.people.questions[approval_id].expire_time_ns
-                assert not expires or expires >= self.loop.now_ns, "a question stays open after its time"
+                # What ends a run holds its events back until its tools have unwound, which a deaf one does not at once.
+                late = expires and expires < self.loop.now_ns
+                assert not late or run_id in unheard, "a question stays open after its time"
         for follower in self.followers:
             if follower.attached and not follower.slow:
                 assert follower.has_all, "a reader was not told"

@@ -27,16 +27,19 @@ from turnwired.telemetry.otel import OtelTelemetry
 from turnwired.testing.provider import ScriptedProvider, Step, answer, calls, fails
 from turnwired.testing.registry import Function, MemoryRegistry
 from turnwired.tools.output import compile_output
-from turnwired.tools.port import ToolInvocation
+from turnwired.tools.port import ToolInvocation, ToolRegistry
 
 CANCEL = Failure(FailurePhase.MODEL, Reason.CANCELLED, "test")
 
 
 @asynccontextmanager
 async def traced_world(
-    telemetry: OtelTelemetry, script: Sequence[Sequence[Step]], functions: Mapping[str, Function]
+    telemetry: OtelTelemetry,
+    script: Sequence[Sequence[Step]],
+    functions: Mapping[str, Function],
+    tools: ToolRegistry | None = None,
 ) -> AsyncIterator[World]:
-    """An engine whose runs are traced."""
+    """An engine whose runs are traced. ``tools`` are there in place of the functions."""
     provider, registry, store = ScriptedProvider(list(script)), MemoryRegistry(dict(functions)), MemoryStore()
     model = ModelSelection("scripted", "scripted-model")
     wiring = Wiring(
@@ -44,7 +47,7 @@ async def traced_world(
         agents={"default": Agent("default", ("Be brief.",), model)},
         providers={"scripted": provider},
         default_model=model,
-        registry=registry,
+        registry=tools or registry,
         store=store,
         telemetry=telemetry,
         price_of=no_price,

@@ -13,15 +13,17 @@ from scenarios.kit import ANSWERED, ERROR, OK, Told, play
 from tools.kit import FakeToolset, described
 
 from turnwire.v1 import event_pb2, outcome_pb2
-from turnwired.domain.event import ToolsChangeCause, ToolsChanged
+from turnwired.domain.event import Event, LoggedEvent, RunStarted, ToolsChangeCause, ToolsChanged
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text
+from turnwired.domain.model import ModelSelection
+from turnwired.domain.policy import EffectivePolicy, Policy
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool, ToolSelection
 from turnwired.engine.run_tools import RunTools
 from turnwired.testing import FakeMcpServer
 from turnwired.testing.mcp import StaleSession
-from turnwired.testing.provider import answer, calls
+from turnwired.testing.provider import Step, answer, calls, fails
 from turnwired.tools.port import ToolInvocation, ToolOutput, ToolView
 from turnwired.tools.registry import Registry, Source
 from turnwired.tools.schema import compile_schema
@@ -103,6 +105,21 @@ async def test_a_tool_that_went_is_still_shown_and_a_call_of_it_says_so() -> Non
     assert gone.failure.reason == outcome_pb2.REASON_TOOL_NOT_FOUND
     assert "m__old is not there any more" in gone.content[0].text
     assert back.status == OK
+
+
+@pytest.mark.requirement("REG-11")
+async def test_an_attempt_that_is_made_again_has_the_tools_of_the_one_before() -> None:
+    changing = Changing("m", tools("x"), tools("x", "y"))
+
+    async def change() -> None:
+        changing.listed = changing.left.pop()
+
+    broken: list[Step] = [change, fails(Reason.PROVIDER_NETWORK, retryable=True)]
+    script = [calls(("m__x", "{}")), broken, calls(("m__x", "{}")), answer("Done.")]
+    async with served(script, sources=[Source(changing, namespace="m")]) as s:
+        run = await play(s)
+    assert shown(s) == [["m__x"], ["m__x"], ["m__x"], ["m__x", "m__y"]]
+    assert changed(run) == [(3, ["m__y"], [], [])]
 
 
 @pytest.mark.requirement("REG-12")
@@ -187,6 +204,12 @@ def test_many_names_are_told_in_a_sentence_of_bounded_length() -> None:
 
 # --- without an engine -----------------------------------------------------------------------------------------------
 
+
+def started(names: Sequence[str]) -> RunStarted:
+    """The first event of a run that is shown these tools."""
+    return RunStarted("r", "a", 1, ModelSelection("p", "m"), EffectivePolicy(Policy(), ()), tuple(names))
+
+
 NAMES = st.lists(st.sampled_from("abcdef"), unique=True)
 
 
@@ -203,11 +226,14 @@ async def test_whatever_a_source_lists_the_list_only_grows_and_readers_fold_to_i
 
     run = RunTools(await registry.view(ToolSelection(), Caller()), look)
     seen, gone = list(run.names), set[str]()
+    log: list[Event] = [started(run.names)]
     for names, other in listings[1:]:
         before = run.names
         schema = '{"type":"object","title":"Other"}' if other else '{"type":"object"}'
         toolset.listed = [described(name, schema) for name in names]
-        for change in await run.revise() or ():
+        changes = await run.revise() or ()
+        log += changes
+        for change in changes:
             gone = (gone - set(change.added)) | set(change.removed)
             seen += [name for name in change.added if name not in seen]
             assert not set(change.added) & set(change.removed)
@@ -216,6 +242,11 @@ async def test_whatever_a_source_lists_the_list_only_grows_and_readers_fold_to_i
         assert set(seen) - gone == set(names)
         assert set(run.refs) == set(seen)
         assert await run.revise() is None
+        again = RunTools(await registry.view(ToolSelection(), Caller()), look)
+        again.restore(LoggedEvent(number, 0, 0, event) for number, event in enumerate(log, start=1))
+        assert await again.revise() == (), "a restart alone changes nothing"
+        assert list(again.names) == [name for name in seen if name not in gone]
+        assert await again.revise() is None
 
 
 @pytest.mark.requirement("REG-21")

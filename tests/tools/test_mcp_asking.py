@@ -8,14 +8,19 @@ from typing import Any
 
 import anyio
 import pytest
-from tools.kit import at, invocation, mcp_server, words_of
+from execution.served import served, turn, words
+from tools.kit import RecordingTelemetry, at, invocation, mcp_server, words_of
 from tools.servers.http_server import HttpMcp, http_mcp, tool
 
+from turnwire.v1 import approval_pb2, message_pb2
 from turnwired.domain.message import ToolResult, ToolResultStatus
+from turnwired.testing.provider import answer, calls
 from turnwired.tools.mcp.asking import until_complete
 from turnwired.tools.mcp.link import Answered, Asking
 from turnwired.tools.mcp.session import SessionLink
+from turnwired.tools.mcp.toolset import McpToolset
 from turnwired.tools.port import InputAnswer, InputRequest, ToolView
+from turnwired.tools.registry import Source
 
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["2025", "2026"])
 PAGES = [[tool("ask"), tool("echo")]]
@@ -56,6 +61,26 @@ async def test_a_form_is_put_to_the_person_and_its_values_go_back(modern: bool) 
         if modern:
             again = [seen.message["params"] for seen in server.seen if seen.tool == "ask"][1]
             assert again["requestState"] == "s-1"
+
+
+@pytest.mark.requirement("MCPH-22")
+@ERAS
+async def test_a_run_waits_with_the_question_as_an_approval_and_the_server_gets_the_answer(modern: bool) -> None:
+    script = [calls(("m__ask", "{}")), answer("Ordered.")]
+    async with http_mcp(HttpMcp(modern=modern, pages=PAGES)) as server:
+        source = Source(McpToolset("m", at(server.url), RecordingTelemetry()), namespace="m")
+        async with served(script, sources=[source]) as s:
+            seen, task = s.follow(turn())
+            await seen.until("run_waiting")
+            (question,) = await s.approvals()
+            assert (question.kind, question.title) == (approval_pb2.APPROVAL_KIND_INPUT, "m: Which size?")
+            filled = json.dumps({"size": "M"})
+            await s.resolve(question, approval_pb2.APPROVAL_DECISION_ONCE, input_json=filled)
+            await task
+    (result,) = seen.results
+    assert result.status == message_pb2.TOOL_RESULT_STATUS_OK
+    assert json.loads(words(result)) == {"action": "accept", "content": {"size": "M", "colour": "red"}}
+    assert seen.kinds().count("run_resumed") == 1
 
 
 @pytest.mark.requirement("MCPH-22")
@@ -156,6 +181,6 @@ async def test_where_all_calls_share_a_stream_nobody_is_asked_about_anothers_cal
     assert link._whom_to_ask() is mine
     link._open = {1: mine, 2: replace(mine)}
     assert link._whom_to_ask() is mine
-    for calls in ({1: mine, 2: other}, {1: mine, 2: None}, {}):
-        link._open = dict(calls)
+    for in_flight in ({1: mine, 2: other}, {1: mine, 2: None}, {}):
+        link._open = dict(in_flight)
         assert link._whom_to_ask() is None

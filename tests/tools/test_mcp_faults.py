@@ -77,6 +77,16 @@ async def test_a_server_that_keeps_failing_is_backed_off_from_and_calls_fail_at_
     assert len(ledger.read_text().splitlines()) == statuses.count(unknown)
 
 
+@pytest.mark.requirement("MCP-5")
+async def test_a_server_that_worked_in_between_is_not_backed_off_from() -> None:
+    async with mcp_server(misbehaving("legacy")) as (toolset, view):
+        for _ in range(4):
+            assert words_of(await run_tool(view, "m__echo", '{"text":"up"}', timeout=30)) == "up"
+            assert (await run_tool(view, "m__die", timeout=30)).status is ToolResultStatus.OUTCOME_UNKNOWN
+        assert toolset.history.connected == 4
+        assert not toolset.connection.backing_off
+
+
 # --- noise and bounds ------------------------------------------------------------------------------------------------
 
 

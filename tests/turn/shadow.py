@@ -53,6 +53,7 @@ from turnwired.domain.usage import Usage, sum_usage
 from turnwired.policy.bounds import Bounds
 from turnwired.turn.effects import (
     Abandon,
+    AnswerTool,
     AskHook,
     AwaitAttachments,
     AwaitCaller,
@@ -519,7 +520,7 @@ class Shadow:
         assert not (outcome.partial and event.message is None)
         self.finished = event
 
-    def _effect(self, effect: Effect) -> None:
+    def _effect(self, effect: Effect) -> None:  # noqa: C901 - one case for each effect
         match effect:
             case CallModel():
                 assert (effect.iteration, effect.attempt) == (len(self.iterations), self.now.attempt + 1)
@@ -549,6 +550,8 @@ class Shadow:
                 self.model = (effect.iteration, effect.attempt)
             case AwaitCaller(key):
                 assert key in self.caller.pending or key in self.with_caller, "waits for what nobody asked for"
+            case AnswerTool():
+                raise AssertionError("an answer to what no tool has asked")
             case AskHook():
                 assert effect.name == self.bounds.completion_hook
                 assert self.bounds.completion_mode is CompletionMode.CUSTOM

@@ -588,7 +588,7 @@ def check(examples: int, *, derandomize: bool = False, shrink: bool = True) -> N
             derandomize=derandomize,
             database=None,
             phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if shrink else [])],
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
         ),
     )
 

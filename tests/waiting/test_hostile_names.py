@@ -43,7 +43,8 @@ async def test_what_was_approved_of_one_source_is_not_run_by_another_that_has_it
         reader, task = await gone_on(w, run_id, before)
         await w.engine.steering.resolve(CALLER, run_id, asked(before), ONCE)
         await task
-    (finished,) = (item.event for item in reader.events if isinstance(item.event, ToolCallFinished))
+    (finished,) = reader.of(ToolCallFinished)
+    assert isinstance(finished, ToolCallFinished)
     if not other:
         assert (len(second.calls), finished.result.status) == (1, ToolResultStatus.OK)
         return

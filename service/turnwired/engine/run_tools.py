@@ -41,7 +41,6 @@ class RunTools:
         self._lazy = view.finder is not None
         self._shown: dict[str, Tool | None] = {}  # None: its definition went with an earlier process
         self._gone: dict[str, ToolView | None] = {}  # the view that had it last
-        self._found: dict[str, None] = {}
         self._new: dict[str, None] = {}
         self._restored = False
         self._shown.update((name, view.tool(name)) for name in self._wanted())
@@ -108,8 +107,6 @@ class RunTools:
                 case ToolsChanged():
                     names.update(dict.fromkeys(event.added))
                     gone = (gone - set(event.added)) | set(event.removed)
-                    if event.cause is ToolsChangeCause.FOUND:
-                        self._found.update(dict.fromkeys(event.added))
                 case ToolCallStarted(call_id, ToolRef() as tool):
                     called[call_id] = tool.routed_name
                 case ToolCallFinished(result):
@@ -165,7 +162,6 @@ class RunTools:
         added = [name for name in self._new if name not in self._shown and name in self.view.refs]
         for name in added:
             self._shown[name] = self.view.tool(name)
-        self._found.update(self._new)
         self._new.clear()
         return ToolsChanged(ToolsChangeCause.FOUND, tuple(added))
 
@@ -173,8 +169,8 @@ class RunTools:
         """What this run is to be shown of its view, in the order of the view."""
         if self._lazy:
             names = [tool.ref.routed_name for tool in self.view.offered]
-            kept = [name for name in (*self._found, self._always) if name is not None and name in self.view.refs]
-            return list(dict.fromkeys([*names, *kept]))
+            always = [self._always] if self._always is not None and self._always in self.view.refs else []
+            return list(dict.fromkeys([*names, *always]))
         return [name for name in self.view.refs if name != self.view.finder]
 
 

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -56,12 +56,12 @@ class _Timely(H11Protocol):
         """Close it if nothing is under way, and was not the last time either. ``answered``: the last request then."""
         if self.transport.is_closing():
             return
-        cycle: RequestResponseCycle | None = self.cycle  # uvicorn begins with None
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # none before the first request, whatever its type says
         under_way = cycle is not None and not cycle.response_complete
-        if not under_way and self.cycle is answered:
+        if not under_way and cycle is answered:
             self.transport.close()
             return
-        self.loop.call_later(HEAD_SECONDS, self._look, _UNDER_WAY if under_way else self.cycle)
+        self.loop.call_later(HEAD_SECONDS, self._look, _UNDER_WAY if under_way else cycle)
 
 
 class HttpServer:

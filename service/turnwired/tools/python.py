@@ -242,12 +242,18 @@ def load_functions(references: Iterable[str]) -> list[Callable[..., object]]:
         try:
             found = named(reference)
         except ModuleNotFoundError as error:
-            raise ConfigError(f"Python tool {reference!r} cannot be loaded: {why_not(error)}") from error
+            raise ConfigError(f"tools.python: {reference!r} cannot be loaded: {why_not(error)}") from error
         except Exception as error:  # boundary: importing runs whatever the module holds
             raise ConfigError(
-                f"Python tool {reference!r} cannot be loaded: {type(error).__name__}: {redact(str(error), 300)}"
+                f"tools.python: {reference!r} cannot be loaded: {type(error).__name__}: {redact(str(error), 300)}"
             ) from error
-        functions += _callables(reference, found)
+        try:
+            loaded = _callables(reference, found)
+            for function in loaded:
+                signature_of(function, ToolContext)
+        except ConfigError as error:
+            raise ConfigError(f"tools.python: {error}") from error
+        functions += loaded
     return functions
 
 

@@ -13,7 +13,6 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -24,6 +23,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.telemetry.port import McpTelemetry
 from turnwired.tools.mcp.link import Link, Listing, Lost, Opener
+from turnwired.tools.mcp.standing import History, Timing
 from turnwired.tools.result import redact
 
 _LOG = logging.getLogger(__name__)
@@ -38,24 +38,6 @@ _DRAIN_SECONDS: Final = 30.0
 _RELIST_PAUSE: Final = 1.0
 """At least so long between two readings of a list that is said to change."""
 _SIGN_OF_LIFE_SECONDS: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds: to connect and list, to be closed, between two signs of life."""
-
-    connect: float
-    close: float
-    keepalive: float = 60.0
-
-
-@dataclass(slots=True)
-class History:
-    """What an operator is told of a server; outlives a connection that is made anew by order."""
-
-    connected_at: datetime | None = None
-    connected: int = 0
-    last_failure: Failure | None = None
 
 
 class Connection:

@@ -286,7 +286,9 @@ def _retry_after(value: str) -> float | None:
 def lost_by(error: Exception) -> Lost:
     """What a fault of the client means for its request. Never in the words of an error that may quote a header."""
     match error:
-        case httpx2.ConnectTimeout() | httpx2.PoolTimeout():
+        case httpx2.PoolTimeout():
+            return Lost(sent=False, why=f"has {_MAX_CONNECTIONS} requests of ours in flight")
+        case httpx2.ConnectTimeout():
             return Lost(sent=False, why=f"could not be reached within {_CONNECT_SECONDS:g} s", unreachable=True)
         case httpx2.ConnectError() | httpx2.ProxyError():
             return Lost(sent=False, why=f"cannot be reached ({redact(str(error), 200)})", unreachable=True)

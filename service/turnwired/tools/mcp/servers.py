@@ -145,7 +145,8 @@ class McpServerPool:
 async def _until_listed(toolset: McpToolset) -> None:
     least, most = _RETRY_SECONDS
     while toolset.connection.listing is None:
-        toolset.connection.begin()
+        if toolset.enabled:
+            toolset.connection.begin()
         await asyncio.sleep(min(most, max(least, toolset.connection.backing_off)))
 
 

@@ -16,12 +16,13 @@ from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import McpTelemetry
 from turnwired.tools.mcp.asking import outside, until_complete
 from turnwired.tools.mcp.config import HttpServer, McpServer
-from turnwired.tools.mcp.connection import Connection, History, Timing
+from turnwired.tools.mcp.connection import Connection
 from turnwired.tools.mcp.content import output_of
 from turnwired.tools.mcp.extras import Extras
 from turnwired.tools.mcp.link import Answer, Answered, Asking, Listing, Lost, Opener, Refused
 from turnwired.tools.mcp.opening import opener_of
 from turnwired.tools.mcp.pool import CallerPool
+from turnwired.tools.mcp.standing import History, Timing
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.result import redact
 
