@@ -101,7 +101,12 @@ MUTANTS = (
     Mutant("effects are forgotten with unread errors", "history", "and not unread(p.content))", "and False)"),
     Mutant("recovery keeps unread errors", "recovery", "        if self._unread:\n", "        if False:\n"),
     # --- bounds and order of tools
-    Mutant("one tool too many at once", "batch", "elif self._running < self._max", "elif self._running <= self._max"),
+    Mutant(
+        "one tool too many at once",
+        "batch",
+        "self._running < self._max_parallel",
+        "self._running <= self._max_parallel",
+    ),
     Mutant("places of finished tools stay taken", "batch", "self._running -= 1", "pass"),
     Mutant("tools start before all are checked", "batch", "if self._unresolved:", "if False:"),
     Mutant(

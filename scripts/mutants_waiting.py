@@ -175,7 +175,7 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "call_digest=digest_of_call(name, call.arguments)",
         'call_digest=digest_of_call(name, "")',
     ),
-    ("ask: always is for anything", "waiting", "(literal(routed_name),)", '("*",)'),
+    ("ask: always is for anything", "policy.permissions", "(literal(routed_name),)", '("*",)'),
     ("ask: a person cannot choose", "waiting", "if not fact.patterns or pattern in fact.patterns", "if True"),
     (
         "ask: a person adds what was not shown",
@@ -193,8 +193,8 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "ask: always settles everything",
         "waiting",
-        "if ruled and self.permissions.rules_allow(name, approval.permission, approval.patterns):",
-        "if ruled:",
+        "                and self.permissions.rules_allow(name, approval.permission, approval.patterns)\n",
+        "",
     ),
     (
         "ask: always settles circles",
@@ -297,10 +297,15 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "caller: its calls count as progress",
         "batch",
-        "call.state in {CallState.RESOLVING, CallState.EXECUTING}",
-        "call.state in {CallState.RESOLVING, CallState.EXECUTING, CallState.WITH_CALLER}",
+        "call.state is CallState.RESOLVING\n",
+        "call.state in {CallState.RESOLVING, CallState.WITH_CALLER}\n",
     ),
-    ("caller: what it is handed wakes the run", "batch", " and not self._for_caller(call))", ")"),
+    (
+        "caller: what it is handed wakes the run",
+        "batch",
+        "self._max_parallel and not self._for_caller(call)",
+        "self._max_parallel",
+    ),
     (
         "caller: an expired call left no trace",
         "aftermath",

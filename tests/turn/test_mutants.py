@@ -22,3 +22,13 @@ def test_each_fifteenth_seeded_fault_is_noticed() -> None:
     command = [sys.executable, str(SCRIPT), "--turn", "--every", str(EVERY)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.requirement("TURN-28", "REAL-6")
+def test_the_table_of_faults_fits_the_code() -> None:
+    code = "import mutants; [mutants.faulty_source(each) for each in mutants.MUTANTS]; print(len(mutants.MUTANTS))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=SCRIPT.parent, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 250
