@@ -44,7 +44,7 @@ def child(*command: str, **settings: Any) -> StdioServer:
 @asynccontextmanager
 async def asgi(app: Any) -> AsyncIterator[str]:
     """The address at which an app is served."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", ws="none"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, ws="none"))
     task = asyncio.create_task(server.serve())
     try:
         with anyio.fail_after(30):
