@@ -239,6 +239,7 @@ async def test_a_logpoint_collects_values_and_leaves_nothing_behind(tmp_path: Pa
 @pytest.mark.requirement("OPER-37")
 async def test_a_profile_tells_where_the_time_goes(tmp_path: Path) -> None:
     async with inspected(tmp_path) as found:
+        profile, spins = {}, []
         for _ in range(5):  # on a busy machine the program may not get to run within one profile
             profile = await found.value("profile_cpu", seconds=1.0)
             spins = [each for each in profile["functions"] if each["function"] == "spin"]
