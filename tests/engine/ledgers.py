@@ -13,7 +13,9 @@ from turnwired.codec.event import event_from_pb
 from turnwired.codec.frame import Visibility, events_of
 from turnwired.codec.run import decode_turn
 from turnwired.domain.event import (
+    AttachmentUpdated,
     Event,
+    InputAppended,
     IterationFinished,
     IterationRetryScheduled,
     IterationStarted,
@@ -125,7 +127,8 @@ class Ledger:
     def _take(self, logged: LoggedEvent) -> None:
         event = logged.event
         self.people.take(event, goes_on=self._goes_on)
-        self.retry_due = isinstance(event, IterationRetryScheduled)
+        if not isinstance(event, InputAppended | AttachmentUpdated | Notice):  # what comes meanwhile changes nothing
+            self.retry_due = isinstance(event, IterationRetryScheduled)
         self.resumed = self.resumed or (
             self.waiting and len(self.rows) > 1 and self.rows[-1].epoch > self.rows[-2].epoch
         )

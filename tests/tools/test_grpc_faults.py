@@ -100,7 +100,11 @@ async def test_a_connection_that_is_reset_during_a_call_is_told_from_an_answer(
     pipes: list[asyncio.StreamWriter] = []
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", server.port)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", server.port)
+        except OSError:  # the channel comes back after the server is gone
+            writer.transport.abort()
+            return
         pipes.extend((writer, back))
         pumps = [asyncio.create_task(pump(reader, back)), asyncio.create_task(pump(there, writer))]
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
