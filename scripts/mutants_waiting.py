@@ -129,7 +129,7 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "is not CallState.EXECUTING",
     ),
     ("input: the run does not wait", "waiting", "        call.asking = True\n", ""),
-    ("input: the run waits for ever", "waiting", "        call.asking = False\n", ""),
+    ("input: the run waits for ever", "waiting", "        call.asking = False\n        decision", "        decision"),
     ("input: the tool is not told", "waiting", "        out.do(AnswerTool(", "        (AnswerTool("),
     (
         "input: silence is a refusal",
@@ -137,7 +137,19 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "None if answer.resolved_by == BY_TIMEOUT else answer.decision",
         "answer.decision",
     ),
-    ("input: a question outlives its call", "waiting", "if taken and fact.call_id in self._asking:", "if False:"),
+    (
+        "input: a question outlives its call",
+        "waiting",
+        "                if taken:\n                    self._give_up",
+        "                if False:\n                    self._give_up",
+    ),
+    (
+        "input: a dropped question blocks the next",
+        "waiting",
+        "        call.asking = False\n        del self._pending",
+        "        del self._pending",
+    ),
+    ("input: a dropped question stays", "waiting", "return self._give_up(fact.call_id, batch, out)", "return False"),
     ("input: a rejection takes it along", "waiting", "if other.kind is ApprovalKind.INPUT:", "if False:"),
     (
         "input: an answer lets the call run again",

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwired.domain.message import Data, Part, Text
+from turnwired.domain.text import clean_text
 from turnwired.tools.mcp.process import TooLong, _Splitter
 from turnwired.tools.naming import routed_name
 from turnwired.tools.port import ToolOutput
-from turnwired.tools.result import clean_json, clean_text, settle_output
+from turnwired.tools.result import clean_json, settle_output
 from turnwired.tools.schema import compile_schema, parse_arguments
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))

@@ -10,7 +10,7 @@ from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResum
 from turnwired.domain.policy import PermissionAction
 from turnwired.policy.permissions import Permissions
 from turnwired.turn.effects import AnswerTool, AwaitCaller
-from turnwired.turn.facts import InputAsked, WaitExpired
+from turnwired.turn.facts import InputAsked, InputDropped, WaitExpired
 
 ALLOWED = Permissions((rule("*", PermissionAction.ALLOW, "*"),), auto_approve=True)
 
@@ -71,6 +71,24 @@ def test_only_a_call_that_runs_asks_one_thing_at_a_time_and_its_end_is_the_end_o
     assert run.every(AnswerTool) == []
     run.feed(InputAsked(CALLS[0], "Too late?"))
     assert len(run.events(ApprovalRequested)) == 2
+
+
+@pytest.mark.requirement("APPROVE-66", "APPROVE-69")
+def test_a_question_that_its_tool_drops_is_over_and_the_tool_may_ask_again() -> None:
+    run = driven(ALLOWED)
+    calls_tools(run, ("look", "{}"))
+    run.feed(InputDropped(CALLS[0]))
+    assert run.events(ApprovalResolved) == [], "nothing was asked"
+    run.feed(InputAsked(CALLS[0], "Which?"))
+    run.feed(InputDropped(CALLS[0]))
+    assert [(e.approval_id, e.resolved_by) for e in run.events(ApprovalResolved)] == [(FIRST, "tool")]
+    assert run.events(RunResumed)
+    assert run.machine.waiting is None
+    answer(run, FIRST, ONCE)
+    assert run.every(AnswerTool) == [], "it was dropped"
+    run.feed(InputAsked(CALLS[0], "And this?"))
+    answer(run, SECOND, ONCE)
+    assert run.every(AnswerTool) == [AnswerTool(CALLS[0], SECOND, ONCE)]
 
 
 @pytest.mark.requirement("APPROVE-66", "APPROVE-68")

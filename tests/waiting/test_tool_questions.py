@@ -13,7 +13,7 @@ from engine.chaos import Chaos, DyingStore
 from engine.harness import CALLER, Reader, world
 from execution.served import SECONDS, Seen, Served, served, turn, words
 from scenarios.kit import PARALLEL, SERIAL
-from waiting.kit import ALWAYS, ERROR, OK, ONCE, REJECT, asking, rules
+from waiting.kit import ALWAYS, ERROR, OK, ONCE, REJECT, asking, reason, rules
 
 from turnwire.v1 import approval_pb2, outcome_pb2, run_pb2, turn_service_pb2
 from turnwired.domain.approval import ApprovalState
@@ -282,6 +282,35 @@ async def test_a_question_ends_with_the_call_that_does_not_wait_for_it() -> None
     assert [item.status for item in seen.results] == [OK]
     assert [(item.decision, item.resolved_by) for item in seen.resolutions] == [(REJECT, "tool")]
     assert told.state == approval_pb2.APPROVAL_STATE_RESOLVED
+
+
+@pytest.mark.requirement("APPROVE-66", "APPROVE-69")
+async def test_an_answer_to_a_question_that_was_given_up_is_none_to_the_next() -> None:
+    async def again(context: ToolContext) -> str:
+        """Ask, think better of it, and ask something else."""
+        given_up = asyncio.ensure_future(context.ask("Red?"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        return (await context.ask("Delete everything?")).action
+
+    async with served([calls(("again", "{}")), answer("Done.")], again) as s:
+        seen, task = await begun(s, turn())
+        await seen.until("approval_requested", 2)
+        first, second = seen.asked
+        assert (first.title, second.title) == ("Red?", "Delete everything?")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await s.resolve(first, ONCE)
+        assert reason(refused.value) == (grpc.StatusCode.FAILED_PRECONDITION, "REASON_APPROVAL_ALREADY_RESOLVED")
+        assert (await s.get(seen.run_id)).state == run_pb2.RUN_STATE_WAITING
+        await s.resolve(second, REJECT)
+        await task
+    assert words(seen.results[0]) == "decline"
+    assert [(item.approval_id, item.resolved_by) for item in seen.resolutions] == [
+        (first.approval_id, "tool"),
+        (second.approval_id, "anonymous"),
+    ]
 
 
 @pytest.mark.requirement("APPROVE-69")

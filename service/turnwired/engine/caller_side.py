@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from turnwired.codec.approval import encode_approval, encode_waiting
-from turnwired.domain.approval import Approval, ApprovalState
+from turnwired.domain.approval import Approval, ApprovalKind, ApprovalState
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
@@ -78,6 +78,12 @@ class CallerSide:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._executing: dict[str, int] = {}
         self._awaited = Awaited()
+
+    @property
+    def is_asked_by_tool(self) -> bool:
+        """Whether the run waits for an answer to a tool that is at work in this process."""
+        asked = () if self.waiting is None else self.waiting[1].approvals
+        return any(approval.kind is ApprovalKind.INPUT for approval in asked)
 
     def close(self) -> None:
         """Nothing expires any more."""

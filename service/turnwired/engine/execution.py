@@ -351,6 +351,8 @@ class Execution:
         self.log.append(iteration, event, time_ns)
         if isinstance(event, FACING_CALLER):
             changes = self.caller_side.record(event, self.log.last, time_ns)
+            if isinstance(event, RunWaiting):
+                self.log.outlives = not self.caller_side.is_asked_by_tool
             if changes is not None:
                 self.log.change(changes)
         if visibility_of(event) is not Visibility.DELTA:

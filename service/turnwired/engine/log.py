@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 from turnwired.codec.event import encode_event
 from turnwired.codec.frame import Visibility
-from turnwired.domain.approval import ApprovalKind
 from turnwired.domain.errors import Fenced, StoreError, StoreUnavailable
 from turnwired.domain.event import (
     Event,
@@ -71,7 +70,7 @@ class RunLog:
         self.waiting: int | None = None
         self.left = False
         self._leaving = False
-        self._outlives = False
+        self.outlives = True
         self._changes: Changes | None = None
         self._store = store
         self._row_no = row_no
@@ -115,7 +114,6 @@ class RunLog:
             self._kick.set()
             if type(event) is RunWaiting:
                 self.waiting = sequence
-                self._outlives = all(item.kind is not ApprovalKind.INPUT for item in event.approvals)
             elif type(event) is RunResumed or type(event) is RunFinished:
                 self.waiting = None
 
@@ -127,7 +125,7 @@ class RunLog:
     @property
     def can_be_left(self) -> bool:
         """Whether the run waits and nothing of it is under way in this process, as a tool is that asks a person."""
-        return self.waiting is not None and self._outlives
+        return self.waiting is not None and self.outlives
 
     def leave(self) -> None:
         """Stop writing as soon as the run can be left and all of it is stored; another process goes on."""

@@ -21,6 +21,7 @@ from turnwired.domain.event import InputAppended
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Blob, Message, Part, Text, ToolResult
 from turnwired.domain.run import Caller, Run
+from turnwired.domain.text import clean_text
 from turnwired.engine.attaching import arrived, require_fitting
 from turnwired.engine.execution import Execution
 from turnwired.engine.ids import new_message_ids
@@ -127,9 +128,8 @@ class Steering:
         _require_fit(asked, answer)
         if asked.state is ApprovalState.PENDING and approval_id in execution.machine.pending_approvals:
             by = caller.principal
-            # The model reads it in the place of a result, and no result has a NUL or half a character.
             execution.questions.require_fitting(asked, answer.decision, answer.input_json)
-            comment = answer.comment.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+            comment = clean_text(answer.comment)  # the model reads it in the place of a result
             execution.feed(ApprovalAnswered(approval_id, answer.decision, by, answer.patterns, comment))
         # Also a refusal waits: an answer that is not durable yet may still be lost, and the question be open again.
         await _durable(execution, lambda: execution.caller_side.resolutions.get(approval_id))

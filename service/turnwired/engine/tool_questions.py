@@ -7,15 +7,15 @@ What an answer decides is the turn machine's to say; this module knows no clock 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from typing import cast
 
 from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalKind
 from turnwired.domain.errors import FieldViolation, InvalidRequest
+from turnwired.domain.text import clean_text, parse_json
 from turnwired.tools.port import InputAnswer, InputRequest
 from turnwired.turn.effects import AnswerTool
-from turnwired.turn.facts import InputAsked
+from turnwired.turn.facts import InputAsked, InputDropped
 
 MOST_TITLE_CHARACTERS = 2000
 
@@ -23,7 +23,7 @@ MOST_TITLE_CHARACTERS = 2000
 class ToolQuestions:
     """The questions of one run's tools. ``feed`` takes a fact for the turn machine."""
 
-    def __init__(self, feed: Callable[[InputAsked], None]) -> None:
+    def __init__(self, feed: Callable[[InputAsked | InputDropped], None]) -> None:
         self._feed = feed
         self._open: dict[str, tuple[InputRequest, asyncio.Future[InputAnswer]]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
@@ -39,6 +39,8 @@ class ToolQuestions:
                 return await answer
             finally:
                 del self._open[call_id]
+                if answer.cancelled():  # else an answer to this question would be taken for one to the next
+                    self._feed(InputDropped(call_id))
 
     def answered(self, effect: AnswerTool) -> None:
         """Give a tool the answer. Its call may have ended by now."""
@@ -80,22 +82,18 @@ class ToolQuestions:
 
 
 def _title(message: str) -> str:
-    clean = message.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    clean = clean_text(message)
     return clean if len(clean) <= MOST_TITLE_CHARACTERS else f"{clean[: MOST_TITLE_CHARACTERS - 1]}\u2026"
 
 
 def _object(text: str) -> Mapping[str, object]:
     try:
-        value: object = json.loads(text, parse_constant=_no_json)
+        value = parse_json(text)
     except (ValueError, RecursionError):
         raise _invalid("input_json", "is no JSON") from None
     if not isinstance(value, dict):
         raise _invalid("input_json", "must be a JSON object")
     return cast("Mapping[str, object]", value)
-
-
-def _no_json(word: str) -> object:
-    raise ValueError(word)
 
 
 def _invalid(field: str, description: str) -> InvalidRequest:

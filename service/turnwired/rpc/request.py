@@ -6,7 +6,6 @@ What the contract has but this release does not enforce is refused here with OPT
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -25,6 +24,7 @@ from turnwired.domain.message import Blob, Content, Message, Role, Text, ToolCal
 from turnwired.domain.model import ModelSelection, OutputFormat
 from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
+from turnwired.domain.text import parse_json
 from turnwired.domain.tool import ToolSelection
 from turnwired.policy.options import option_violations
 from turnwired.policy.validate import MOST_ENTRIES, require_valid
@@ -212,7 +212,7 @@ def check_model(model: ModelSelection | None, path: str, problems: Problems) -> 
 def _check_object(text: str, path: str, problems: Problems) -> None:
     """A JSON object that is not nested beyond reason."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = parse_json(text)
     except ValueError as error:
         problems.add(path, f"is not JSON ({error})")
         return
@@ -246,10 +246,6 @@ def _is_shallow(value: object, levels: int) -> bool:
     else:
         return True
     return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _check_policy(policy: Policy, path: str, problems: Problems) -> None:

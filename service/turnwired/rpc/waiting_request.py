@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 from turnwire.v1 import turn_service_pb2
 from turnwired.codec.enums import APPROVAL_DECISION, APPROVAL_STATE, TOOL_RESULT_STATUS
 from turnwired.codec.message import messages_from_pb, tool_result_from_pb
 from turnwired.domain.approval import ApprovalDecision, ApprovalState
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.message import AttachmentRef, Blob, Data, Message, Role, ToolCall, ToolResult, ToolResultStatus
+from turnwired.domain.text import parse_json
 from turnwired.engine.attaching import MAX_BYTES
 from turnwired.engine.steering import Answer, File, Handed
 from turnwired.rpc.attachments import put_in, read_attachments
@@ -93,16 +92,11 @@ def results(request: turn_service_pb2.SubmitToolResultsRequest) -> list[Handed]:
 
 
 def _is_json(text: str) -> bool:
-    """NaN and Infinity, which Python would take, are none."""
     try:
-        json.loads(text, parse_constant=_refuse)
+        parse_json(text)
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
 
 
 def _handed(result: ToolResult, why: str | None, path: str, problems: Problems) -> Handed:

@@ -13,10 +13,10 @@ from enum import StrEnum
 from typing import Final
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.text import clean_text
 from turnwired.domain.tool import CollisionResolution, Tool, ToolCollision, ToolRef
 from turnwired.tools.naming import routed_name
 from turnwired.tools.port import AsksPermission, Toolset
-from turnwired.tools.result import clean_text
 from turnwired.tools.schema import MAX_SCHEMA_BYTES, compile_schema
 from turnwired.tools.view import Entry
 

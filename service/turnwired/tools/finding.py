@@ -19,11 +19,12 @@ import anyio.to_thread
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text
+from turnwired.domain.text import clean_text
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.tools.catalog import entry_of
 from turnwired.tools.naming import Patterns, routed_name
 from turnwired.tools.port import ToolInvocation, ToolOutput
-from turnwired.tools.result import clean_text, json_of
+from turnwired.tools.result import json_of
 from turnwired.tools.view import Entry, View
 
 NAME: Final = "find_tools"

@@ -16,6 +16,7 @@ from typing import Final, cast
 
 import jsonschema_rs
 
+from turnwired.domain.text import parse_json
 from turnwired.tools.schema import Validator
 from turnwired.tools.schema_work import TooMuchWork
 
@@ -190,14 +191,10 @@ def _json(value: object, kind: type[object]) -> object:
     if not isinstance(value, str):
         return _NO
     try:
-        found: object = json.loads(value, parse_constant=_refuse)
+        found = parse_json(value)
     except (ValueError, RecursionError):
         return _NO
     return found if isinstance(found, kind) else _NO
-
-
-def _refuse(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
 
 
 _READ: Final[Mapping[str, Callable[[object], object]]] = {

@@ -28,6 +28,7 @@ from turnwired.domain.message import (
     ToolResult,
     ToolResultStatus,
 )
+from turnwired.domain.text import clean_text
 from turnwired.tools.port import ProgressReporter, ToolOutput
 
 MAX_PROGRESS: Final = 1000
@@ -45,19 +46,6 @@ _SECRETS: Final = (
     ),
     (re.compile(r"\b(?:sk|pk|ghp|gho|xox[abp]|AKIA)[-_A-Za-z0-9]{16,}"), "[redacted]"),
 )
-
-
-def clean_text(text: str) -> str:
-    """The text without NUL and lone surrogates, each replaced by U+FFFD; surrogate pairs become their character."""
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def clean_json(text: str) -> str:

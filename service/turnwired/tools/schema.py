@@ -17,6 +17,7 @@ from typing import Final, cast
 import jsonschema_rs
 import orjson
 
+from turnwired.domain.text import parse_json
 from turnwired.tools.schema_references import MAX_DEPTH, NotPortable, require_depth, with_pointers
 from turnwired.tools.schema_work import TooMuchWork, Work
 
@@ -151,7 +152,7 @@ def validator_of(schema: Schema) -> Validator:
 def loads(text: str) -> object:
     """A JSON value with its numbers as they are. Raises ValueError or RecursionError."""
     # orjson turns integers beyond 64 bits into floats, which would change what the model said.
-    return _loads_wide(text) if _LONG_NUMBER.search(text) is not None else orjson.loads(text)
+    return parse_json(text) if _LONG_NUMBER.search(text) is not None else orjson.loads(text)
 
 
 def parse_arguments(arguments_json: str) -> dict[str, object] | str:
@@ -167,14 +168,6 @@ def parse_arguments(arguments_json: str) -> dict[str, object] | str:
         name = "null" if value is None else type(value).__name__
         return f"The arguments are JSON of type {name}. Send exactly one JSON object."
     return cast("dict[str, object]", value)
-
-
-def _loads_wide(text: str) -> object:
-    return json.loads(text, parse_constant=_no_constant)
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _portable(schema: Schema, text: str) -> Schema:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -19,6 +18,7 @@ from turnwired.domain.message import ToolResult, ToolResultStatus
 from turnwired.domain.policy import ArgumentValidation
 from turnwired.domain.tool import Tool, ToolCollision, ToolRef
 from turnwired.tools.access import EVERYBODY, Allows
+from turnwired.tools.deadline import standing_still
 from turnwired.tools.port import (
     AsksPermission,
     AskUser,
@@ -244,33 +244,23 @@ def _for_source(invocation: ToolInvocation, native: str, deadline: anyio.CancelS
         invocation,
         native_name=native,
         on_progress=None if report is None else clean_progress(report),
-        ask=None if ask is None else _outside(deadline, ask),
+        ask=None if ask is None else _checked(standing_still(deadline, ask)),
     )
 
 
-def _outside(deadline: anyio.CancelScope, ask: AskUser) -> AskUser:
-    """Questions to people, checked and while the clock of the call stands still."""
-    waiting = 0
+def _checked(ask: AskUser) -> AskUser:
+    """Questions whose schema can be used, and whose answers match it."""
 
-    async def ask_outside(request: InputRequest) -> InputAnswer:
-        nonlocal waiting
+    async def ask_checked(request: InputRequest) -> InputAnswer:
         if request.schema_json is not None:
             schema = compile_schema(request.schema_json)
             if isinstance(schema, str):
                 words = f"The tool asks for input by a schema that cannot be used: {schema}"
                 raise ToolError(Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, words))
             request = replace(request, schema_json=schema.offered_json, problems=schema.violations)
-        left = deadline.deadline - anyio.current_time()
-        waiting += 1
-        deadline.deadline = math.inf
-        try:
-            return await ask(request)
-        finally:
-            waiting -= 1
-            if not waiting:
-                deadline.deadline = anyio.current_time() + left
+        return await ask(request)
 
-    return ask_outside
+    return ask_checked
 
 
 def _permitted(entry: Entry, checked: CheckedCall) -> CheckedCall:

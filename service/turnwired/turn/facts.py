@@ -182,6 +182,13 @@ class InputAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class InputDropped:
+    """A tool that runs does not wait for the answer to its question any more: what is answered now is not meant."""
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalAnswered:
     """A person has answered a question. ``patterns``: those of its ``always_patterns`` that ALWAYS allows; empty: all.
 
@@ -274,7 +281,16 @@ class DriverFailed:
 ModelFact = HistoryCut | ToolsRevised | ModelCalled | ModelEnded | ModelFailed | BudgetReached
 """Facts about the model call that is under way."""
 
-ToolFact = ToolResolved | ToolProgress | InputAsked | ToolFinished | ApprovalAnswered | CallerResult | WaitExpired
+ToolFact = (
+    ToolResolved
+    | ToolProgress
+    | InputAsked
+    | InputDropped
+    | ToolFinished
+    | ApprovalAnswered
+    | CallerResult
+    | WaitExpired
+)
 """Facts about calls of the answer that was given last."""
 
 Fact = (
@@ -291,6 +307,7 @@ Fact = (
     | ToolResolved
     | ToolProgress
     | InputAsked
+    | InputDropped
     | ToolFinished
     | ApprovalAnswered
     | CallerResult

@@ -5,7 +5,6 @@ Used by the machine while a run lives and by recovery when it died, so that both
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -22,6 +21,7 @@ from turnwired.domain.message import (
     ToolCall,
     ToolResult,
 )
+from turnwired.domain.text import parse_json
 from turnwired.domain.tool import ToolRef, ToolSource
 from turnwired.turn.aftermath import unread
 from turnwired.turn.ids import Ids
@@ -47,14 +47,10 @@ def replayable(arguments_json: str) -> str:
     The model's own words stay in the log.
     """
     try:
-        value: object = json.loads(arguments_json, parse_constant=_refuse_constant)
+        value = parse_json(arguments_json)
     except (ValueError, RecursionError):
         return "{}"
     return arguments_json if isinstance(value, dict) else "{}"
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _without_calls(parts: Iterable[Part], kept: set[str]) -> list[Part]:

@@ -18,6 +18,7 @@ from turnwired.turn.facts import (
     DriverFailed,
     HistoryCut,
     InputAsked,
+    InputDropped,
     InputGiven,
     ModelCalled,
     ModelEnded,
@@ -54,7 +55,7 @@ class TurnState(Enum):
 
 _STOPS = frozenset({CancelRequested, DeadlineReached, DriverFailed})
 _MODEL = frozenset({HistoryCut, ToolsRevised, ModelCalled, ModelProduced, ModelEnded, ModelFailed, BudgetReached})
-_TOOLS = frozenset({ToolResolved, ToolProgress, InputAsked, ToolFinished})
+_TOOLS = frozenset({ToolResolved, ToolProgress, InputAsked, InputDropped, ToolFinished})
 _CALLER = frozenset({ApprovalAnswered, CallerResult, WaitExpired})
 _MORE = frozenset({AttachmentArrived, InputGiven})
 

@@ -33,6 +33,7 @@ from turnwired.turn.facts import (
     ApprovalAnswered,
     CallerResult,
     InputAsked,
+    InputDropped,
     ToolFact,
     ToolFinished,
     ToolProgress,
@@ -91,10 +92,12 @@ class Waiting:
                 return taken
             case InputAsked():
                 return self._input(fact, batch, out)
+            case InputDropped():
+                return self._give_up(fact.call_id, batch, out)
             case ToolFinished():
                 taken = batch.finished(fact, out)
-                if taken and fact.call_id in self._asking:
-                    self._give_up(fact.call_id, out)
+                if taken:
+                    self._give_up(fact.call_id, batch, out)
                 return taken
             case CallerResult():
                 return batch.finished(fact, out)
@@ -171,11 +174,16 @@ class Waiting:
         decision = None if answer.resolved_by == BY_TIMEOUT else answer.decision
         out.do(AnswerTool(call.call_id, approval.approval_id, decision))
 
-    def _give_up(self, call_id: str, out: Out) -> None:
-        """A tool has ended without waiting for the answer to its question."""
-        approval_id = self._asking.pop(call_id)
+    def _give_up(self, call_id: str, batch: ToolBatch, out: Out) -> bool:
+        """A tool does not wait for the answer to its question any more, or has ended. False: it has none."""
+        approval_id = self._asking.pop(call_id, None)
+        call = batch.call(call_id)
+        if approval_id is None or call is None:
+            return False
+        call.asking = False
         del self._pending[approval_id]
         out.emit(ApprovalResolved(approval_id, ApprovalDecision.REJECT, BY_TOOL))
+        return True
 
     # --- answers ------------------------------------------------------------------------------------------------------
 

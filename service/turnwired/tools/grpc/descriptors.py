@@ -19,8 +19,8 @@ from google.protobuf.descriptor_pb2 import (
 )
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from turnwired.domain.text import clean_text
 from turnwired.tools.grpc.wellknown import FILES
-from turnwired.tools.result import clean_text
 
 MAX_FILES: Final = 10_000
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024

@@ -14,6 +14,7 @@ from turnwired.apart import Nursery
 from turnwired.codec.tool_host import CALL_TOOL, LIST_TOOLS, decode_page, encode_call, encode_list_tools
 from turnwired.domain.errors import CodecError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
+from turnwired.domain.text import clean_text
 from turnwired.domain.tool import Tool
 from turnwired.domain.tool_host import HostedCall, HostedPage, HostedResult, HostedTool, ToolHost, ToolHostState
 from turnwired.tools.grpc.calls import Answer, Lost, Received, TooLong, sent
@@ -23,7 +24,7 @@ from turnwired.tools.host.calls import HostCall, NoResult
 from turnwired.tools.host.config import ToolHostConfig
 from turnwired.tools.host.watching import Watching
 from turnwired.tools.port import ToolInvocation, ToolOutput
-from turnwired.tools.result import clean_text, json_of
+from turnwired.tools.result import json_of
 
 KIND: Final = "tool host"
 MAX_PAGES: Final = 1000

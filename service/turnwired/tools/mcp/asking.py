@@ -6,7 +6,6 @@ the answers. Never asks somebody about another one's call: where it cannot be to
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, cast
@@ -14,9 +13,10 @@ from typing import Final, cast
 import anyio
 
 from turnwired.domain.errors import ToolError
+from turnwired.domain.text import clean_text
 from turnwired.tools.mcp.link import Answer, Answered, Asking
-from turnwired.tools.port import AskUser, InputAnswer, InputRequest
-from turnwired.tools.result import clean_text, json_of
+from turnwired.tools.port import InputRequest
+from turnwired.tools.result import json_of
 
 MAX_ROUNDS: Final = 10
 """Unfinished results of one call, as in the SDKs."""
@@ -28,25 +28,6 @@ _CANCELLED: Final[Mapping[str, object]] = {"action": "cancel"}
 
 CURRENT: Final[ContextVar[Asking | None]] = ContextVar("turnwire_mcp_asking", default=None)
 """Of the call in whose answer a message came, where the transport keeps that apart."""
-
-
-def outside(scope: anyio.CancelScope, ask: AskUser) -> AskUser:
-    """Questions during which the scope's deadline stands still."""
-    waiting = 0
-
-    async def ask_outside(request: InputRequest) -> InputAnswer:
-        nonlocal waiting
-        left = scope.deadline - anyio.current_time()
-        waiting += 1
-        scope.deadline = math.inf
-        try:
-            return await ask(request)
-        finally:
-            waiting -= 1
-            if not waiting:
-                scope.deadline = anyio.current_time() + left
-
-    return ask_outside
 
 
 async def elicited(asking: Asking | None, params: Mapping[str, object]) -> Mapping[str, object]:

@@ -12,9 +12,10 @@ from typing import Final, cast
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Blob, Content, OpaqueBlock, Part, ResourceLink, Text
+from turnwired.domain.text import clean_text
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.tools.port import ToolOutput
-from turnwired.tools.result import clean_text, json_of
+from turnwired.tools.result import json_of
 
 MAX_NAME: Final = 256
 """Characters of a tool's name; the protocol's own advice is 128."""

@@ -14,7 +14,8 @@ from turnwired.domain.message import Part, Text
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import McpTelemetry
-from turnwired.tools.mcp.asking import outside, until_complete
+from turnwired.tools.deadline import standing_still
+from turnwired.tools.mcp.asking import until_complete
 from turnwired.tools.mcp.config import HttpServer, McpServer
 from turnwired.tools.mcp.connection import Connection
 from turnwired.tools.mcp.content import output_of
@@ -115,7 +116,7 @@ class McpToolset:
             connection.in_use += 1
             asking = None
             if invocation.ask is not None:
-                asking = Asking(self._set_id, invocation.run_id, outside(scope, invocation.ask))
+                asking = Asking(self._set_id, invocation.run_id, standing_still(scope, invocation.ask))
             try:
                 return await self._called(connection, invocation, asking)
             finally:
