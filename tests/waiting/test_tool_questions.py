@@ -302,7 +302,7 @@ async def test_an_answer_to_a_question_that_was_given_up_is_none_to_the_next() -
         assert (first.title, second.title) == ("Red?", "Delete everything?")
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await s.resolve(first, ONCE)
-        assert reason(refused.value) == (grpc.StatusCode.FAILED_PRECONDITION, "REASON_APPROVAL_ALREADY_RESOLVED")
+        assert reason(refused.value) == (grpc.StatusCode.FAILED_PRECONDITION, "APPROVAL_ALREADY_RESOLVED")
         assert (await s.get(seen.run_id)).state == run_pb2.RUN_STATE_WAITING
         await s.resolve(second, REJECT)
         await task
