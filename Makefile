@@ -52,9 +52,11 @@ contract: buf ## buf lint, format and breaking over proto/
 	@scripts/buf/buf format --diff --exit-code proto
 	@scripts/buf/buf breaking proto --against proto/turnwire-v1.binpb
 
-generate: environment-dev buf ## Write what is generated: the code of the contract, the tables of docs/providers.md
+generate: environment-dev buf ## Write what is generated: the code and the page of the contract, the tables of docs/providers.md
 	@$(PY) scripts/generate.py
 	@$(PY) scripts/generate_clients.py
+	@$(PY) scripts/contract_docs.py
+	@$(PY) scripts/contract_golden.py
 	@$(PY) scripts/profile_docs.py
 
 conformance: environment-dev ## The official MCP suite, client and server scenarios one by one in both eras, 17 minutes

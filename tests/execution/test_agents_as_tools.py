@@ -30,6 +30,7 @@ from turnwired.domain.policy import (
 )
 from turnwired.domain.run import Agent, RunState, TurnSpec
 from turnwired.domain.tool import ToolSelection, ToolSource
+from turnwired.domain.trace import ToolCallTrace
 from turnwired.engine.steering import Answer
 from turnwired.store.port import RunFilter
 from turnwired.testing.provider import Step, answer, calls, fails
@@ -89,6 +90,9 @@ async def test_a_call_of_an_agent_is_a_run_of_it_whose_answer_is_the_result() ->
             ToolResultStatus.OK,
             [Text("A robin.")],
         )
+        trace = await w.engine.get_trace(CALLER, started.run_id)
+        (traced,) = (each.entry for each in trace.entries if isinstance(each.entry, ToolCallTrace))
+        assert traced.child_run_id == child_of(reader)
         child = await ended(w, child_of(reader))
         (begun,) = child.of(RunStarted)
         assert isinstance(begun, RunStarted)

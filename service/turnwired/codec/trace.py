@@ -218,6 +218,8 @@ def _call_to_pb(value: ToolCallTrace, out: trace_pb2.ToolCallTrace) -> None:
     out.requested_name = value.requested_name
     if value.status is not None:
         out.status = TOOL_RESULT_STATUS.to_wire[value.status]
+    if value.child_run_id is not None:
+        out.child_run_id = value.child_run_id
 
 
 def _call_from_pb(message: trace_pb2.ToolCallTrace) -> ToolCallTrace:
@@ -231,4 +233,5 @@ def _call_from_pb(message: trace_pb2.ToolCallTrace) -> ToolCallTrace:
         span_id=message.span_id,
         requested_name=message.requested_name,
         status=TOOL_RESULT_STATUS.from_wire_or_none(message.status, "status"),
+        child_run_id=message.child_run_id if message.HasField("child_run_id") else None,
     )

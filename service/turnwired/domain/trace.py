@@ -49,7 +49,10 @@ class IterationTrace:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallTrace:
-    """One tool call. ``result`` and ``status`` are None while it is open; ``execute_time_ns`` is 0 if it never ran."""
+    """One tool call. ``result`` and ``status`` are None while it is open; ``execute_time_ns`` is 0 if it never ran.
+
+    ``child_run_id`` is the run that an agent made of it.
+    """
 
     iteration: int
     call: ToolCall
@@ -60,6 +63,7 @@ class ToolCallTrace:
     span_id: str = ""
     requested_name: str = ""
     status: ToolResultStatus | None = None
+    child_run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

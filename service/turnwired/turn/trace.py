@@ -233,6 +233,7 @@ class TraceFold:
                     execute_time_ns=logged.time_ns,
                     attempt_count=executing.attempt,
                     span_id=executing.span_id,
+                    child_run_id=executing.child_run_id,
                 )
             case ToolCallFinished() as finished:
                 trace = replace(
