@@ -48,10 +48,12 @@ CONTEXT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "files: the first that comes ends the wait",
         "machine",
-        "TurnState.AWAITING_ATTACHMENTS and not self._attachments.pending",
+        "TurnState.AWAITING_ATTACHMENTS and not self.attachments.pending",
         "TurnState.AWAITING_ATTACHMENTS",
     ),
-    ("files: taken when nothing follows", "machine", "if not self.takes_input or not self._att", "if not self._att"),
+    ("files: one that did not come ends no run", "machine", "if self.attachments.failure is not None:", "if False:"),
+    ("files: one that did not come ends any run", "attachments", "if ends:", "if True:"),
+    ("files: taken when nothing follows", "machine", "if not self.takes_input or not self.att", "if not self.att"),
     (
         "files: taken at the last step",
         "machine",

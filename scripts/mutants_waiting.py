@@ -327,7 +327,7 @@ WAITING_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     # --- input
     ("input: it is not told", "attachments", "                out.emit(InputAppended(messages))\n", ""),
     ("input: it is lost", "attachments", "                transcript.hold(messages)\n", ""),
-    ("input: it is always taken", "machine", "if not self.takes_input or not self._att", "if not self._att"),
+    ("input: it is always taken", "machine", "if not self.takes_input or not self.att", "if not self.att"),
     ("input: recovery forgets it", "recovery", "        transcript.hold(self.messages)\n", ""),
     (
         "input: taken at the last step",

@@ -58,7 +58,7 @@ def field_lines() -> list[str]:
     meanings = meanings_of(Profile)
     lines = ["| field | takes | default | meaning |", "| --- | --- | --- | --- |"]
     for item in fields(Profile):
-        if item.name == "name":
+        if item.name not in Profile.settable():
             continue
         words = takes(hints_of(Profile)[item.name]).removeprefix("takes ")
         lines.append(f"| `{item.name}` | {words} | {_default(item)} | {_cell(meanings[item.name])} |")

@@ -35,6 +35,8 @@ NARROWED: Mapping[object, st.SearchStrategy[Any]] = {
     (tool.ToolSelection, "narrow"): st.just(()),
     # What a source gave is for those that list the tools of this process; the wire has what models are shown.
     (tool.Tool, "given_schema_json"): st.none(),
+    # Where the files of a request are in its input is worked out when it is read, and stays here.
+    (run.TurnSpec, "attachment_places"): st.just({}),
     # Who calls, and the digest of what was sent, are stored beside the turn.
     (run.TurnSpec, "caller"): st.just(run.Caller()),
     (run.TurnSpec, "digest"): st.just(b""),

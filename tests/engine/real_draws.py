@@ -27,6 +27,7 @@ from turnwired.domain.policy import (
     ContextPolicy,
     LimitMode,
     LoopPolicy,
+    MissingAttachmentMode,
     PermissionAction,
     PermissionRule,
     Policy,
@@ -78,7 +79,10 @@ def _policy(rng: random.Random) -> Policy:
             max_session_tokens=rng.choice((*[None] * 6, 600)),
             max_tenant_day_tokens=rng.choice((*[None] * 6, 5000)),
         ),
-        context=ContextPolicy(attachment_wait=rng.choice((0.2, 2.0, LimitMode.UNBOUNDED))),
+        context=ContextPolicy(
+            attachment_wait=rng.choice((0.2, 2.0, LimitMode.UNBOUNDED)),
+            missing_attachments=rng.choice((MissingAttachmentMode.TELL, None, MissingAttachmentMode.FAIL)),
+        ),
         timeout=TimeoutPolicy(run=rng.choice((RUN_SECONDS, 1800.0)), wait=rng.choice((0.2, 2.0, 40.0, 86400.0))),
         completion=CompletionPolicy(
             mode=mode,

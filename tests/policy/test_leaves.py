@@ -301,6 +301,7 @@ BOUND_OF = {
     "context.max_history_tokens": "max_history_tokens",
     "context.overflow_mode": "history_overflow",
     "context.attachment_wait": "attachment_wait",
+    "context.missing_attachments": "missing_attachments",
 }
 
 

@@ -83,6 +83,12 @@ class Told:
         return [e.iteration_finished for e in self.seen.events if e.HasField("iteration_finished")]
 
     @property
+    def irregularities(self) -> list[str]:
+        """In what the provider departed from its protocol, as notices tell it."""
+        notices = (event.notice.metadata for event in self.seen.events if event.HasField("notice"))
+        return [metadata["irregularity"] for metadata in notices if "irregularity" in metadata]
+
+    @property
     def reasons(self) -> list[outcome_pb2.Reason.ValueType]:
         """The reasons of the notices."""
         return [notice.reason for notice in self.seen.notices]

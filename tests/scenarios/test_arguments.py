@@ -119,6 +119,16 @@ async def test_a_fragment_at_a_place_that_was_never_opened_belongs_to_the_only_o
     assert told.said[0] == "read report.txt"
     assert told.said[1:] in ([], ["noon in CET"])
     assert told.outcome.kind == ANSWERED
+    assert told.irregularities == ["stray_index"]
+
+
+@pytest.mark.requirement("SCN-037")
+async def test_no_irregularity_is_told_of_calls_that_are_as_they_should_be() -> None:
+    chunks = [[function(CET, "get_time", index=0, id="a"), function("", index=1)]]
+    async with over(CHAT, [called(*chunks), CHAT.answer("Done.")], get_time) as line:
+        told = await play(line.service)
+    assert told.said == ["noon in CET"]
+    assert told.irregularities == []
 
 
 @pytest.mark.requirement("SCN-037")

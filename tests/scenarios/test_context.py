@@ -5,11 +5,11 @@ from __future__ import annotations
 import grpc
 import pytest
 from execution.served import turn
-from scenarios.kit import ANSWERED, kept, play, told
-from scenarios.wires import WIRES, over
+from scenarios.kit import ANSWERED, ERRORED, kept, play, told
+from scenarios.wires import CHAT, WIRES, over
 
-from turnwire.v1 import message_pb2, turn_service_pb2
-from turnwired.domain.policy import ContextPolicy, HistoryOverflowMode, Policy
+from turnwire.v1 import message_pb2, outcome_pb2, turn_service_pb2
+from turnwired.domain.policy import ContextPolicy, HistoryOverflowMode, MissingAttachmentMode, Policy
 
 pytestmark = pytest.mark.anyio
 
@@ -82,10 +82,80 @@ async def test_a_file_that_is_not_there_is_told_to_the_model_by_name_and_reason(
     assert len(line.requests) == 1
 
 
-@pytest.mark.requirement("SCN-162")
+def with_three() -> turn_service_pb2.RunTurnRequest:
+    """A file that is still being processed, one of a kind that no model takes, and a photo."""
+    request = with_file("application/pdf")
+    files = (("zip", "application/zip", "scan.zip", b"PK"), ("photo", "image/png", "photo.png", b"\x89PNG"))
+    for attachment_id, media_type, name, data in files:
+        request.turn.input[0].parts.add(attachment_id=attachment_id)
+        request.turn.attachments.add(attachment_id=attachment_id, media_type=media_type, filename=name, data=data)
+    return request
+
+
+@pytest.mark.requirement("SCN-162", "CTX-42")
 @pytest.mark.parametrize("name", WIRES)
-async def test_a_file_that_the_model_cannot_read_is_refused_by_its_place_before_anything_is_spent(name: str) -> None:
-    async with over(WIRES[name], []) as line:
+async def test_each_file_that_the_model_cannot_see_is_told_to_it_by_name_and_reason(name: str) -> None:
+    wire = WIRES[name]
+    soon = Policy(context=ContextPolicy(attachment_wait=0.01))
+    bodies = [wire.answer("I have not received the text of report.pdf yet.")]
+    async with over(wire, bodies, policy=soon, row={"inputs": []}) as line:
+        _, task = line.service.follow(with_three())
+        run = await told(line.service, await task)
+    states = {
+        e.attachment_updated.attachment.attachment_id: e.attachment_updated.attachment
+        for e in run.seen.events
+        if e.HasField("attachment_updated")
+    }
+    failed = message_pb2.ATTACHMENT_STATE_FAILED
+    assert {key: file.state for key, file in states.items()} == {"file": failed, "zip": failed, "photo": failed}
+    assert [states[key].failure.reason for key in ("file", "zip", "photo")] == [
+        outcome_pb2.REASON_ATTACHMENT_NOT_READY,
+        outcome_pb2.REASON_ATTACHMENT_FAILED,
+        outcome_pb2.REASON_ATTACHMENT_FAILED,
+    ]
+    body = line.calls[0].body.decode()
+    assert "report.pdf (application/pdf): did not arrive in time" in body
+    assert "scan.zip (application/zip): you are not able to read files of this kind" in body
+    assert "photo.png (image/png): you are not able to read files of this kind" in body
+    assert "base64" not in body
+    assert "iVBOR" not in body
+    assert run.outcome.kind == ANSWERED
+    assert len(line.requests) == 1
+
+
+@pytest.mark.requirement("SCN-162", "CTX-42")
+async def test_a_photo_is_shown_to_a_model_that_takes_photos_beside_a_file_that_it_does_not_take() -> None:
+    soon = Policy(context=ContextPolicy(attachment_wait=0.01))
+    async with over(CHAT, [CHAT.answer("A photo.")], policy=soon) as line:
+        _, task = line.service.follow(with_three())
+        run = await told(line.service, await task)
+    body = line.calls[0].body.decode()
+    assert body.count("data:image/png;base64,") == 1
+    assert "scan.zip (application/zip): you are not able" in body
+    assert run.outcome.kind == ANSWERED
+
+
+FAILS = Policy(
+    context=ContextPolicy(attachment_wait=0.01, missing_attachments=MissingAttachmentMode.FAIL),
+)
+
+
+@pytest.mark.requirement("SCN-162", "CTX-41")
+@pytest.mark.parametrize("name", WIRES)
+async def test_where_the_policy_says_so_a_file_that_did_not_come_fails_the_run_and_nothing_is_spent(name: str) -> None:
+    async with over(WIRES[name], [], policy=FAILS) as line:
+        _, task = line.service.follow(with_file("application/pdf"))
+        run = await told(line.service, await task)
+    assert run.outcome.kind == ERRORED
+    assert run.outcome.failure.phase == outcome_pb2.FAILURE_PHASE_PREPARATION
+    assert run.outcome.failure.reason == outcome_pb2.REASON_ATTACHMENT_NOT_READY
+    assert line.requests == []
+
+
+@pytest.mark.requirement("SCN-162", "CTX-42")
+@pytest.mark.parametrize("name", WIRES)
+async def test_where_the_policy_says_so_a_file_that_the_model_cannot_read_is_refused_by_its_place(name: str) -> None:
+    async with over(WIRES[name], [], policy=FAILS) as line:
         _, task = line.service.follow(with_file("application/zip", b"PK", "scan.zip"))
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await task

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from execution.served import turn
@@ -30,7 +31,10 @@ from testkit.wires import RESPONSES as RESPONSES_BODIES
 from testkit.wires import chat, sse
 
 from turnwire.v1 import outcome_pb2
-from turnwired.domain.policy import CompletionMode, CompletionPolicy, Policy, RetryPolicy, TimeoutPolicy
+from turnwired.domain.errors import ConfigError
+from turnwired.domain.policy import CompletionMode, CompletionPolicy, Policy, PolicyLayer, RetryPolicy, TimeoutPolicy
+from turnwired.providers.build import provider_for, wire_of
+from turnwired.providers.profiles import shipped, with_overrides
 
 pytestmark = pytest.mark.anyio
 
@@ -149,6 +153,93 @@ async def test_an_answer_without_the_last_marker_counts_only_with_a_finish_word(
         told = await play(line.service)
     assert told.outcome.kind == ANSWERED
     assert told.said == ["1: shipped"]
+
+
+def unfinished(wire: Words, *calls: bytes, text: str = "") -> bytes:
+    """An answer that is all there but for the word that ends it."""
+    return wire.begin + (chat({"content": text}) if text else b"") + b"".join(calls)
+
+
+LENIENT = {"stream_end": "lenient"}
+
+
+@pytest.mark.requirement("SCN-065")
+@pytest.mark.parametrize("marker", [b"", b"data: [DONE]\n\n"], ids=["ends", "says done"])
+@pytest.mark.parametrize("before", ["", "Let me look."], ids=["call", "text and call"])
+async def test_a_server_declared_lenient_may_leave_out_the_finish_word_of_whole_calls(
+    before: str, marker: bytes
+) -> None:
+    two = (CHAT.call(0, *ORDER), CHAT.call(1, "lookup_order", '{"order_id":"2"}'))
+    bodies = [unfinished(CHAT, *two, text=before) + marker, unfinished(CHAT, text="Done.") + marker]
+    async with over(CHAT, bodies, lookup_order, policy=AT_ONCE, row=LENIENT) as line:
+        told = await play(line.service)
+    assert told.outcome.kind == ANSWERED
+    assert told.said == ["1: shipped", "2: shipped"]
+    assert told.text == "Done."
+    assert told.irregularities == ["missing_finish"] * 2
+    assert [stop.provider_finish_reason for stop in told.stops] == ["", ""]
+
+
+@pytest.mark.requirement("SCN-065")
+@pytest.mark.parametrize(
+    "body",
+    [
+        unfinished(CHAT, first_events(CHAT.call(0, *ORDER), 2)),
+        unfinished(CHAT, CHAT.call(0, *ORDER), first_events(CHAT.call(1, *ORDER), 2)),
+        unfinished(CHAT, CHAT.call(0, "lookup_order", "")),
+        unfinished(CHAT, CHAT.call(0, "lookup_order", '["1"]')),
+        unfinished(CHAT, text="Thinking.").replace(b'"content"', b'"reasoning_content"'),
+        CHAT.begin,
+    ],
+    ids=["torn", "whole and torn", "no arguments", "no object", "only thoughts", "nothing"],
+)
+async def test_lenient_is_never_about_a_call_that_may_be_unfinished_nor_about_nothing(body: bytes) -> None:
+    once = Policy(retry=RetryPolicy(max_attempts=1))
+    async with over(CHAT, [body], lookup_order, policy=once, row=LENIENT) as line:
+        told = await play(line.service)
+    assert told.outcome.kind == PROVIDER_EOF
+    assert "tool_call_executing" not in told.seen.kinds()
+    assert told.irregularities == []
+
+
+@pytest.mark.requirement("SCN-065")
+@pytest.mark.parametrize("how", ["breaks", "error"])
+async def test_lenient_is_about_an_end_and_not_about_a_broken_connection_or_an_error(how: str) -> None:
+    said = unfinished(CHAT, CHAT.call(0, *ORDER))
+    body: bytes | Handler = breaking(said) if how == "breaks" else said + error("chat", "overloaded_error")
+    async with over(CHAT, [body], lookup_order, policy=AT_ONCE, row=LENIENT) as line:
+        told = await play(line.service)
+    assert told.outcome.kind == ERRORED
+    assert "tool_call_executing" not in told.seen.kinds()
+
+
+@pytest.mark.requirement("SCN-065")
+@pytest.mark.parametrize(
+    ("row", "word"),
+    [
+        ({"wire": "openai.responses"}, "response.completed"),
+        ({"wire": "anthropic.messages"}, "message_stop"),
+        ({"tool_calling": "json_schema"}, "native"),
+    ],
+)
+def test_lenient_is_refused_where_it_would_say_nothing_or_too_much(row: dict[str, str], word: str) -> None:
+    rows = {"terse": {"extends": "openai-compatible", **row, **LENIENT}}
+    with pytest.raises(ConfigError, match=rf"^providers\.terse\.stream_end: .*{word}"):
+        wire_of(with_overrides(shipped(), rows)["terse"])
+
+
+@pytest.mark.requirement("SCN-065")
+def test_who_declared_how_an_answer_ends_is_known_through_profiles_that_build_on_each_other() -> None:
+    rows: dict[str, dict[str, Any]] = {
+        "terse": {"extends": "openai-compatible", **LENIENT},
+        "ours": {"extends": "terse", "models": ["m"]},
+    }
+    profiles = with_overrides(shipped(), rows, "profiles")
+    assert profiles["ours"].layer_of("stream_end") is PolicyLayer.DEPLOYMENT
+    assert profiles["openai-compatible"].layer_of("stream_end") is PolicyLayer.RUNTIME_DEFAULT
+    assert profiles["ours"].layer_of("wire") is PolicyLayer.PROVIDER_NATIVE, "a row of this release said so"
+    said = provider_for(profiles["ours"], environ={}).info
+    assert (said.stream_end, said.stream_end_layer) == ("lenient", PolicyLayer.DEPLOYMENT)
 
 
 def pinging(wire: Words, name: str, before: bytes, rounds: int, after: bytes = b"") -> Handler:

@@ -18,8 +18,15 @@ from telemetry.script import (
 )
 
 from turnwired.domain.approval import Approval, ApprovalDecision, ApprovalKind
-from turnwired.domain.event import ApprovalRequested, ApprovalResolved, RunResumed, RunWaiting
-from turnwired.domain.failure import Reason
+from turnwired.domain.attachment import Attachment, AttachmentState
+from turnwired.domain.event import (
+    ApprovalRequested,
+    ApprovalResolved,
+    AttachmentUpdated,
+    RunResumed,
+    RunWaiting,
+)
+from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.generation import FinishReason
 from turnwired.domain.message import ToolCall, ToolResultStatus
 from turnwired.domain.model import GenerationOptions, TraceContext
@@ -139,6 +146,8 @@ def test_a_model_call_says_what_was_asked_and_what_came(telemetry: OtelTelemetry
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "gpt-x",
         "gen_ai.request.stream": True,
+        "turnwire.provider.stream_end": "strict",
+        "turnwire.provider.stream_end.layer": "RUNTIME_DEFAULT",
         "gen_ai.request.max_tokens": 4096,
         "gen_ai.request.temperature": 1.0,
         "gen_ai.request.seed": 7,
@@ -417,3 +426,38 @@ def test_a_run_that_is_left_waiting_ends_its_span_without_an_outcome(
     assert "turnwire.run.outcome" not in run.attributes
     assert "turnwire.run.wait_duration" in run.attributes
     assert collector.span("turnwire.iteration").parent_id == run.span_id
+
+
+@pytest.mark.requirement("SCN-065")
+def test_a_model_call_says_what_ends_an_answer_and_who_declared_it(
+    telemetry: OtelTelemetry, collector: Collector
+) -> None:
+    run_with_tools(Driver(telemetry, info(stream_end="lenient", stream_end_layer="DEPLOYMENT")))
+    close(telemetry, collector)
+    calls = [span for span in collector.spans if span.name == "chat gpt-x"]
+    said = {
+        (span.attributes["turnwire.provider.stream_end"], span.attributes["turnwire.provider.stream_end.layer"])
+        for span in calls
+    }
+    assert said == {("lenient", "DEPLOYMENT")}
+
+
+@pytest.mark.requirement("SCN-162")
+def test_a_run_says_how_many_files_are_in_which_state_and_never_their_names(
+    telemetry: OtelTelemetry, collector: Collector
+) -> None:
+    driver = Driver(telemetry, info())
+    late = Failure(FailurePhase.PREPARATION, Reason.ATTACHMENT_NOT_READY, "KEY-NAME")
+    for name, state in (("a", AttachmentState.PENDING), ("b", AttachmentState.READY), ("a", AttachmentState.FAILED)):
+        failure_ = late if state is AttachmentState.FAILED else None
+        driver.emit(0, AttachmentUpdated(Attachment(name, f"KEY-NAME-{name}.pdf", "application/pdf", state, failure_)))
+    run_with_tools(driver)
+    close(telemetry, collector)
+    run = collector.span("invoke_agent guide")
+    counts = {key: value for key, value in run.attributes.items() if key.startswith("turnwire.run.attachments.")}
+    assert counts == {
+        "turnwire.run.attachments.pending": 0,
+        "turnwire.run.attachments.ready": 1,
+        "turnwire.run.attachments.failed": 1,
+    }
+    assert "KEY-NAME" not in str(collector.spans)

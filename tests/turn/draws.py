@@ -33,6 +33,7 @@ from turnwired.domain.outcome import LimitTrip
 from turnwired.domain.policy import (
     CompletionMode,
     HistoryOverflowMode,
+    MissingAttachmentMode,
     PermissionAction,
     ToolErrorMode,
     ToolExecutionMode,
@@ -128,6 +129,7 @@ CONFIGURATIONS = st.fixed_dictionaries(
         "completion_hook": st.sampled_from(["hook", None]),
         "answer_at_step_bound": st.booleans(),
         "history_overflow": st.sampled_from([HistoryOverflowMode.TRUNCATE, HistoryOverflowMode.FAIL]),
+        "missing_attachments": st.sampled_from(MissingAttachmentMode),
         "completion_tools": st.sampled_from([False, False, True]),
         "wait_expiry": st.sampled_from([WaitExpiryMode.REJECT, WaitExpiryMode.REJECT, WaitExpiryMode.ABORT]),
         "execution_mode": st.sampled_from([ToolExecutionMode.EXECUTE] * 4 + [ToolExecutionMode.RETURN]),

@@ -23,6 +23,7 @@ from turnwired.domain.policy import (
     CompletionMode,
     EffectivePolicy,
     HistoryOverflowMode,
+    MissingAttachmentMode,
     PermissionAction,
     PermissionRule,
     Policy,
@@ -89,6 +90,7 @@ def bounds_with(**changes: Any) -> Bounds:
         "max_history_tokens": None,
         "history_overflow": HistoryOverflowMode.FAIL,
         "attachment_wait": 30.0,
+        "missing_attachments": MissingAttachmentMode.TELL,
     }
     return Bounds(**(values | changes))
 

@@ -7,12 +7,13 @@ from turn.machinekit import CANCELLED, RUN_ID, Driven, a_call, bounds_with, fail
 
 from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.event import AttachmentUpdated, HistoryTruncated, InputAppended, IterationRetryScheduled
-from turnwired.domain.failure import Reason
+from turnwired.domain.failure import FailurePhase, Reason
 from turnwired.domain.generation import FinishReason, TextChunk
 from turnwired.domain.message import Blob, Message, Part, Role
 from turnwired.domain.outcome import OutcomeKind
-from turnwired.domain.policy import HistoryOverflowMode
+from turnwired.domain.policy import HistoryOverflowMode, MissingAttachmentMode
 from turnwired.domain.trace import HistoryChangeTrace
+from turnwired.turn.attachments import refused
 from turnwired.turn.effects import AwaitAttachments, CallModel
 from turnwired.turn.facts import AttachmentArrived, AttachmentsOverdue, CancelRequested, HistoryCut
 from turnwired.turn.recovery import closing_step
@@ -144,6 +145,45 @@ def test_the_end_of_a_wait_that_is_over_is_ignored() -> None:
     run.feed(arrives())
     run.feed(AttachmentsOverdue(30.0))
     assert run.machine.ignored == 1
+
+
+@pytest.mark.requirement("CTX-41")
+def test_where_the_policy_says_so_a_file_that_did_not_come_ends_the_run_before_the_model_is_called() -> None:
+    run = with_files(file("a"), file("b"), missing_attachments=MissingAttachmentMode.FAIL)
+    run.feed(arrives("b"))
+    run.feed(AttachmentsOverdue(30.0))
+    assert run.every(CallModel) == []
+    assert run.outcome.kind is OutcomeKind.ERRORED
+    failure = run.outcome.failure
+    assert failure is not None
+    assert (failure.phase, failure.reason) == (FailurePhase.PREPARATION, Reason.ATTACHMENT_NOT_READY)
+    assert "attachment a " in failure.message
+    states = {event.attachment.attachment_id: event.attachment.state for event in run.events(AttachmentUpdated)}
+    assert states == {"a": AttachmentState.FAILED, "b": AttachmentState.READY}
+    came, note = run.settled
+    assert came.message_id == "msg_b"
+    assert "a.pdf" in text_of(note), "the session's next turn has to know that it did not come"
+
+
+@pytest.mark.requirement("CTX-41")
+def test_where_all_files_came_that_policy_changes_nothing() -> None:
+    run = with_files(file("a"), missing_attachments=MissingAttachmentMode.FAIL)
+    run.feed(arrives("a"))
+    run.feed(AttachmentsOverdue(30.0))
+    run.says("I see it.")
+    assert run.outcome.kind is OutcomeKind.ANSWERED
+
+
+@pytest.mark.requirement("CTX-42")
+def test_of_a_file_that_the_model_does_not_take_recovery_tells_no_second_time() -> None:
+    run = with_files(refused(file("a"), "provider p takes no PDFs"), file("b"))
+    run.feed(AttachmentsOverdue(30.0))
+    (note,) = run.every(CallModel)[0].append
+    assert "b.pdf" in text_of(note)
+    assert "a.pdf" not in text_of(note)
+    run.says("Done.")
+    kept = closing_step(RUN_ID, "agent", None, run.log(), CANCELLED).messages
+    assert not any("a.pdf" in text_of(message) for message in kept)
 
 
 @pytest.mark.requirement("CTX-20")

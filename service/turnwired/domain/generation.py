@@ -127,6 +127,23 @@ class GenerationStopped:
     provider_reason: str
 
 
+class Irregularity(StrEnum):
+    """In what a provider departed from its protocol."""
+
+    STRAY_INDEX = "stray_index"
+    """Arguments came at a position where no call was opened."""
+    MISSING_FINISH = "missing_finish"
+    """The answer ended without the word that ends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class IrregularityFound:
+    """The provider departed from its protocol, and the wire knew what was meant. ``message`` is for developers."""
+
+    kind: Irregularity
+    message: str
+
+
 ModelItem = (
     ResponseIdentified
     | TextChunk
@@ -139,4 +156,5 @@ ModelItem = (
     | MediaProduced
     | UsageReported
     | GenerationStopped
+    | IrregularityFound
 )

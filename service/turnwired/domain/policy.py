@@ -56,6 +56,13 @@ class HistoryOverflowMode(StrEnum):
     COMPACT = "COMPACT"
 
 
+class MissingAttachmentMode(StrEnum):
+    """What happens when the model cannot see an attachment: too late, or of a kind that it does not take."""
+
+    TELL = "TELL"
+    FAIL = "FAIL"
+
+
 class CompletionMode(StrEnum):
     """What is guaranteed at the end of a run."""
 
@@ -121,6 +128,7 @@ class ContextPolicy:
     max_history_tokens: CountLimit | None = None
     attachment_wait: DurationLimit | None = None
     overflow_mode: HistoryOverflowMode | None = None
+    missing_attachments: MissingAttachmentMode | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,8 @@ class TurnSpec:
     caller_timeout: float | None = None
     attachments: tuple[Attachment, ...] = ()
     """Files of the input, as they stood when the turn came; those that were there are in it as bytes."""
+    attachment_places: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """By attachment_id: which message of the input, and which part of it, the file is."""
     digest: bytes = b""  # of the request's content: tells a repeated request_id from a reused one
 
 

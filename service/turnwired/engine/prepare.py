@@ -33,6 +33,7 @@ from turnwired.domain.policy import (
     ApprovalPolicy,
     ContextPolicy,
     EffectivePolicy,
+    MissingAttachmentMode,
     OutputPolicy,
     PermissionAction,
     PermissionRule,
@@ -43,6 +44,7 @@ from turnwired.domain.run import OPERATOR_ROLE, Agent, Caller, Run, TurnSpec
 from turnwired.domain.tool import ToolChoice, ToolChoiceMode, ToolSelection
 from turnwired.engine.agent_tools import AgentToolset, ChildRuns
 from turnwired.engine.agents import AgentBook
+from turnwired.engine.attaching import without_unreadable
 from turnwired.engine.budgets import BUDGETS_ESTIMATED, BudgetBook, Line, Purse, Spender
 from turnwired.engine.completion import require_completion
 from turnwired.engine.fitting import fit
@@ -207,9 +209,11 @@ class Preparer:
         policy = self.policy(agent, provider.limits(model.model), spec.policy)
         check = output_check(spec, self._wiring.compile_output)
         acting = self.acting(agent, spec.caller)
-        request = base_request(spec, agent, model, self._bounds(policy), tools.choice)
+        bounds = self._bounds(policy)
+        request = base_request(spec, agent, model, bounds, tools.choice)
         require_supported(provider, request, spec, agent)
-        return Resolved(spec, agent, model, provider, policy, tools, _encoded(provider, spec), request, check, acting)
+        spec, pieces = _readable(provider, spec, bounds.missing_attachments)
+        return Resolved(spec, agent, model, provider, policy, tools, pieces, request, check, acting)
 
     def resolve_again(self, spec: TurnSpec, agent: Agent, started: RunStarted) -> Resolved:
         """A turn whose run goes on after a restart: under the policy and with the model that it began with.
@@ -339,6 +343,8 @@ class Preparer:
                 provider_name=info.telemetry_name,
                 server_address=info.server_address,
                 server_port=info.server_port,
+                stream_end=info.stream_end,
+                stream_end_layer=info.stream_end_layer,
                 tools=tuple(view.tools) if view is not None else (),
                 labels=spec.labels,
                 structured=spec.output_format is not None,
@@ -478,6 +484,21 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
         choice=asked.choice if asked.choice != unset else agent.tools.choice,
         client_tools=asked.client_tools,
     )
+
+
+def _readable(
+    provider: ModelProvider, spec: TurnSpec, mode: MissingAttachmentMode
+) -> tuple[TurnSpec, tuple[Piece, ...]]:
+    """The turn, encoded, with files that the model does not take told to it if the policy says so. Raises
+    InvalidRequest.
+    """
+    try:
+        return spec, _encoded(provider, spec)
+    except InvalidRequest:
+        changed = spec if mode is MissingAttachmentMode.FAIL else without_unreadable(spec, provider)
+        if changed is spec:
+            raise
+        return changed, _encoded(provider, changed)
 
 
 def _encoded(provider: ModelProvider, spec: TurnSpec) -> tuple[Piece, ...]:

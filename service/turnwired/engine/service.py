@@ -146,7 +146,7 @@ class Engine:
         input_ = tuple(
             # Not ``replace``, which costs four times as much: there may be thousands.
             Message(message.role, message.parts, message_id, run_id, now)
-            for message, message_id in zip(spec.input, new_message_ids(len(spec.input)), strict=True)
+            for message, message_id in zip(resolved.spec.input, new_message_ids(len(spec.input)), strict=True)
         )
         run = Run(
             run_id=run_id,

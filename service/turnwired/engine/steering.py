@@ -301,7 +301,7 @@ def _require_new(execution: Execution, files: Sequence[File], arrivals: Sequence
     for index, ((attachment, content), fact) in enumerate(zip(files, arrivals, strict=True)):
         path = f"attachments[{index}]"
         require_fitting(content, fact.message, provider, path)
-        known = execution.machine.attachments.get(attachment.attachment_id)
+        known = execution.machine.attachments.known.get(attachment.attachment_id)
         if known is not None and known.state is AttachmentState.READY:
             raise InvalidRequest([FieldViolation(f"{path}.attachment_id", "is there already")])
 

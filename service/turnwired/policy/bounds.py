@@ -14,6 +14,7 @@ from turnwired.domain.policy import (
     EffectivePolicy,
     HistoryOverflowMode,
     LimitMode,
+    MissingAttachmentMode,
     PolicyLayer,
     ToolErrorMode,
     ToolExecutionMode,
@@ -68,6 +69,7 @@ class Bounds:
     max_history_tokens: int | None
     history_overflow: HistoryOverflowMode
     attachment_wait: float | None
+    missing_attachments: MissingAttachmentMode
     budgets: tuple[Budget, ...] = ()
 
 
@@ -118,6 +120,7 @@ def bounds_of(effective: EffectivePolicy) -> Bounds:
         else _open_count(_HISTORY, policy.context.max_history_tokens),
         history_overflow=policy.context.overflow_mode or HistoryOverflowMode.FAIL,
         attachment_wait=_open_seconds("context.attachment_wait", policy.context.attachment_wait),
+        missing_attachments=policy.context.missing_attachments or MissingAttachmentMode.TELL,
         budgets=budgets_of(policy.budget),
     )
 

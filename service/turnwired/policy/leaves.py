@@ -22,6 +22,7 @@ from turnwired.domain.policy import (
     HistoryOverflowMode,
     LimitMode,
     LoopPolicy,
+    MissingAttachmentMode,
     OutputPolicy,
     PermissionAction,
     PermissionRule,
@@ -221,6 +222,12 @@ LEAVES: tuple[Leaf, ...] = (
         "What happens to history that does not fit; compact is not built yet.",
         HistoryOverflowMode.FAIL,
         (HistoryOverflowMode.FAIL, HistoryOverflowMode.TRUNCATE),
+    ),
+    _enum(
+        "context.missing_attachments",
+        "What happens when the model cannot see an attachment: it is told, or the run fails.",
+        MissingAttachmentMode.TELL,
+        tuple(MissingAttachmentMode),
     ),
     _tokens("output.max_output_tokens", "Output of one iteration.", LimitMode.PROVIDER_NATIVE, _DN, enforced=True),
     Leaf(

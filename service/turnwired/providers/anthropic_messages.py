@@ -14,7 +14,7 @@ from turnwired.providers import anthropic_messages_content as content
 from turnwired.providers import anthropic_messages_request as bodies
 from turnwired.providers.anthropic_messages_parser import MessagesParser
 from turnwired.providers.port import ModelRequest
-from turnwired.providers.profiles import Profile, PromptCache, ToolCalling
+from turnwired.providers.profiles import Profile, PromptCache, StreamEnd, ToolCalling
 from turnwired.providers.wire import CountCall, WireCall
 
 PATH = "/messages"
@@ -38,6 +38,11 @@ class AnthropicMessages:
             )
         if profile.prompt_cache is PromptCache.KEY:
             raise ConfigError(f"providers.{profile.name}.prompt_cache: {profile.wire} knows breakpoints or none.")
+        if profile.stream_end is StreamEnd.LENIENT:
+            raise ConfigError(
+                f"providers.{profile.name}.stream_end: {profile.wire} ends each answer with an event of its own "
+                "(message_stop); only openai.chat knows lenient."
+            )
         self._profile = profile
         self._path = profile.path or PATH
 

@@ -8,6 +8,7 @@ from enum import Enum
 
 from turnwired.domain.generation import (
     GenerationStopped,
+    IrregularityFound,
     ModelItem,
     ReasoningChunk,
     RefusalChunk,
@@ -22,11 +23,11 @@ from turnwired.providers.errors import protocol_error
 MAX_PARTS = 16 * 1024
 """Of one answer: each is kept, numbered and shown, however small it is."""
 MAX_WORD = 1024
-_NO_CONTENT = frozenset({ResponseIdentified, UsageReported})
+_NO_CONTENT = frozenset({IrregularityFound, ResponseIdentified, UsageReported})
 
 
 def has_content(items: Sequence[ModelItem]) -> bool:
-    """Whether the model produced something: its identity and its usage are nothing that it produced."""
+    """Whether the model produced something: its identity, its usage and its faults are nothing that it produced."""
     for item in items:  # noqa: SIM110 - any() with a generator costs twice as much, and this runs for every read
         if type(item) not in _NO_CONTENT:
             return True
@@ -49,7 +50,10 @@ class BatchBuilder:
     one. The last usage of a read is the one that is reported.
     """
 
-    __slots__ = ("_growing", "_index", "_items", "_kind", "_next", "_part", "_part_kind", "_pieces", "_usage")
+    __slots__ = (
+        *("_growing", "_index", "_items", "_kind", "_next", "_part", "_part_kind", "_pieces", "_usage"),
+        "spoken",
+    )
 
     def __init__(self) -> None:
         self._items: list[ModelItem] = []
@@ -61,6 +65,7 @@ class BatchBuilder:
         self._growing: PartKind | None = None
         self._next = 0
         self._usage: Usage | None = None
+        self.spoken = False  # the model said something to be read: an answer, or that it refuses
 
     @property
     def reasoning(self) -> bool:
@@ -84,6 +89,7 @@ class BatchBuilder:
         if self._part_kind is not kind:
             self._part = self.new_part()
             self._part_kind = kind
+            self.spoken = self.spoken or kind in {PartKind.TEXT, PartKind.REFUSAL}
         self._flush()
         self._growing = self._kind = kind
         self._index = self._part

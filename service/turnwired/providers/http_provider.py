@@ -69,6 +69,8 @@ class HttpProvider:
             not hint,
             hint,
             profile.usage is not UsageArrival.NEVER,
+            profile.stream_end,
+            profile.layer_of("stream_end"),
         )
 
     def encode_system(self, blocks: Sequence[str], tools: Sequence[Tool]) -> bytes:

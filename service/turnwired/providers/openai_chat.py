@@ -18,7 +18,7 @@ from turnwired.providers.openai_chat_parser import ChatParser
 from turnwired.providers.openai_chat_request import ChatRequests
 from turnwired.providers.openai_chat_usual import usual_decoders
 from turnwired.providers.port import ModelRequest
-from turnwired.providers.profiles import Profile, ToolCalling
+from turnwired.providers.profiles import Profile, StreamEnd, ToolCalling
 from turnwired.providers.wire import CountCall, WireCall
 
 PATH = "/chat/completions"
@@ -38,6 +38,11 @@ class OpenAIChat:
             usual_decoders(form.reasoning_fields)
         except ValueError as error:
             raise ConfigError(f"providers.{profile.name}.reasoning_fields: {error}.") from None
+        if self._json_mode and profile.stream_end is StreamEnd.LENIENT:
+            raise ConfigError(
+                f"providers.{profile.name}.stream_end: where calls are read from the answer's text, a text that was "
+                "cut off could be taken for a whole one; lenient needs native tool calls."
+            )
         self._parser = partial(json_mode.JsonToolParser if self._json_mode else ChatParser, form=form)
         self._raw_parser = partial(json_mode.JsonToolParser, form=form, raw_answer=True)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from turnwired.domain.generation import NativeItem, ToolCallClosed, ToolCallOpened
+from turnwired.domain.generation import Irregularity, IrregularityFound, NativeItem, ToolCallClosed, ToolCallOpened
 from turnwired.providers.batch import BatchBuilder
 from turnwired.providers.errors import protocol_error
 from turnwired.providers.json_reader import ValueScanner
@@ -22,6 +22,7 @@ from turnwired.providers.openai_chat_native import CALL_EXTRA, joined
 from turnwired.providers.openai_chat_usual import UsualCall
 
 MAX_CALLS = 1024
+STRAY = "Arguments came at a position where no call was opened. They were given to the only call that was not whole."
 _NO_ID = ("", "null")
 _LEGACY = "function_call"
 
@@ -70,6 +71,11 @@ class CallTracker:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every call has a name and arguments that are a whole JSON object; so it is without any call."""
+        return all(call.name and call.complete() for call in self._calls)
 
     def more(self, usual: Iterable[UsualCall]) -> None:
         """Take arguments that came with an index and nothing else."""
@@ -128,6 +134,7 @@ class CallTracker:
         strays = [call for call in self._calls if not call.opened and not call.id and call.fragments]
         torn = [call for call in self._calls if call.opened and not call.complete()] if strays else []
         if len(torn) == 1:
+            self._batch.add(IrregularityFound(Irregularity.STRAY_INDEX, STRAY))
             self._calls = [call for call in self._calls if call not in strays]
             for stray in strays:
                 self._append(torn[0], "", "".join(stray.fragments))

@@ -11,7 +11,7 @@ import msgspec
 
 from turnwired.domain.usage import Usage, UsageSource
 from turnwired.providers.errors import WireError
-from turnwired.providers.profiles import Profile, UsageArrival
+from turnwired.providers.profiles import Profile, StreamEnd, UsageArrival
 
 MAX_COUNT = 10**12
 """Of tokens. What a server says beyond it is no count; sums and prices of those below it fit 64 bits."""
@@ -27,6 +27,7 @@ class AnswerForm:
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")
     done_marker: bool = True
     usage: UsageArrival = UsageArrival.AFTER_FINISH
+    stream_end: StreamEnd = StreamEnd.STRICT
 
 
 USUAL_FORM = AnswerForm()
@@ -34,7 +35,7 @@ USUAL_FORM = AnswerForm()
 
 def answer_form(profile: Profile) -> AnswerForm:
     """The form of a profile's answers."""
-    return AnswerForm(profile.reasoning_fields, profile.done_marker, profile.usage)
+    return AnswerForm(profile.reasoning_fields, profile.done_marker, profile.usage, profile.stream_end)
 
 
 def loads(data: bytes) -> Any:

@@ -17,6 +17,7 @@ from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
+    IrregularityFound,
     MediaProduced,
     ModelItem,
     NativeItem,
@@ -200,7 +201,7 @@ class JsonToolParser:
                 return ToolCallClosed(self._part(index, ours))
             case NativeItem(index, kind, json):
                 return NativeItem(self._part(index, ours), kind, json)
-            case ResponseIdentified() | UsageReported() | GenerationStopped():
+            case ResponseIdentified() | UsageReported() | GenerationStopped() | IrregularityFound():
                 return item
 
     def _part(self, index: int, ours: bool) -> int:

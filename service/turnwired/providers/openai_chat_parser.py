@@ -15,6 +15,8 @@ from turnwired.domain.failure import Failure, Reason
 from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
+    Irregularity,
+    IrregularityFound,
     MediaProduced,
     ModelItem,
     ResponseIdentified,
@@ -37,10 +39,11 @@ from turnwired.providers.openai_chat_fields import (
 from turnwired.providers.openai_chat_media import image_of
 from turnwired.providers.openai_chat_native import KeptNatives
 from turnwired.providers.openai_chat_usual import UsualChunk, usual_decoders
-from turnwired.providers.profiles import UsageArrival
+from turnwired.providers.profiles import StreamEnd, UsageArrival
 from turnwired.providers.sse import Event
 
 MAX_IMAGES = 256
+UNFINISHED = "The answer ended without a finish reason. It was taken as whole, as the provider's stream_end says."
 _FINISH = {
     "stop": FinishReason.STOP,
     "eos": FinishReason.STOP,
@@ -356,16 +359,29 @@ class ChatParser:
 
     def _end(self) -> None:
         self.ended = True
-        self._calls.close(complete=self._finish is not None)
-        if self._finish is not None:
+        word = self._finish
+        if word is None and self._form.stream_end is StreamEnd.LENIENT and self._is_whole():
+            self._batch.add(IrregularityFound(Irregularity.MISSING_FINISH, UNFINISHED))
+            word = ""
+        self._calls.close(complete=word is not None)
+        if word is not None:
             self._natives.report(self._batch)
-            reason = _FINISH.get(self._finish, FinishReason.OTHER)
-            if reason is FinishReason.STOP:
-                if len(self._calls):
-                    reason = FinishReason.TOOL_CALLS
-                elif self._refused:
-                    reason = FinishReason.REFUSAL
-            self._batch.stop(GenerationStopped(reason, self._finish))
+            self._batch.stop(GenerationStopped(self._reason(word), word))
+
+    def _reason(self, word: str) -> FinishReason:
+        reason = _FINISH.get(word or "stop", FinishReason.OTHER)
+        if reason is FinishReason.STOP and len(self._calls):
+            return FinishReason.TOOL_CALLS
+        if reason is FinishReason.STOP and self._refused:
+            return FinishReason.REFUSAL
+        return reason
+
+    def _is_whole(self) -> bool:
+        """Whether an answer without a finish reason has something in it and nothing in it is unfinished.
+
+        Text does not show what was to follow it; an unfinished call does.
+        """
+        return self._calls.whole and bool(len(self._calls) or self._batch.spoken or self._images)
 
     def _fail(self, error: WireError) -> None:
         self.ended = True

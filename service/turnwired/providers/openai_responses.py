@@ -14,7 +14,7 @@ from turnwired.providers import openai_responses_messages as messages
 from turnwired.providers.openai_responses_parser import ResponsesParser
 from turnwired.providers.openai_responses_request import OPTIONS, counted, encode_body, encode_count, violations
 from turnwired.providers.port import ModelRequest
-from turnwired.providers.profiles import Profile, PromptCache, ToolCalling
+from turnwired.providers.profiles import Profile, PromptCache, StreamEnd, ToolCalling
 from turnwired.providers.wire import CountCall, WireCall
 
 PATH = "/responses"
@@ -38,6 +38,11 @@ class OpenAIResponses:
             )
         if profile.prompt_cache is PromptCache.BREAKPOINTS:
             raise ConfigError(f"providers.{profile.name}.prompt_cache: {profile.wire} knows key or none.")
+        if profile.stream_end is StreamEnd.LENIENT:
+            raise ConfigError(
+                f"providers.{profile.name}.stream_end: {profile.wire} ends each answer with an event of its own "
+                "(response.completed); only openai.chat knows lenient."
+            )
         self._profile = profile
         self._path = profile.path or PATH
 

@@ -14,6 +14,7 @@ from turnwired.domain.errors import FieldViolation
 from turnwired.domain.generation import ModelItem
 from turnwired.domain.message import Message
 from turnwired.domain.model import GenerationOptions, OutputFormat
+from turnwired.domain.policy import PolicyLayer
 from turnwired.domain.tool import Tool, ToolChoice
 
 
@@ -88,6 +89,7 @@ class ProviderInfo:
 
     ``telemetry_name`` is the value of ``gen_ai.provider.name`` (OpenTelemetry GenAI); ``configured`` is False when
     calls cannot work, and ``hint`` then says what to do. ``reports_usage`` is False where it is known never to.
+    ``stream_end``: what ends an answer, "strict" or "lenient", and the layer that says so.
     """
 
     name: str
@@ -99,6 +101,8 @@ class ProviderInfo:
     configured: bool = True
     hint: str = ""
     reports_usage: bool = True
+    stream_end: str = "strict"
+    stream_end_layer: PolicyLayer = PolicyLayer.RUNTIME_DEFAULT
 
 
 class ModelProvider(Protocol):

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from turnwired.domain.errors import ConfigError
+from turnwired.domain.policy import PolicyLayer
 from turnwired.domain.tool import ToolChoiceMode
 from turnwired.providers.errors import ErrorRule
 from turnwired.providers.port import ModelLimits
@@ -105,6 +106,13 @@ class UsageArrival(StrEnum):
     WITH_FINISH = "with_finish"
     EVERY_CHUNK = "every_chunk"
     NEVER = "never"
+
+
+class StreamEnd(StrEnum):
+    """What ends an answer: its finish reason alone, or also the end of the body."""
+
+    STRICT = "strict"
+    LENIENT = "lenient"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +214,10 @@ class Profile:
     """Where a stream has its usage (chat completions)."""
     done_marker: bool = True
     """A stream ends with ``[DONE]`` (chat completions)."""
+    stream_end: StreamEnd = StreamEnd.STRICT
+    """An answer counts only with its finish reason; or also without one, if each call in it is whole (chat completions
+    with native tool calls), for servers that never send it. Then text that was cut off cannot be told from a whole
+    one."""
     token_counter: bool = False
     """It has an endpoint that counts input tokens."""
     tokenizer: str = ""
@@ -226,6 +238,17 @@ class Profile:
     errors: tuple[ErrorRule, ...] = ()
     """What its errors mean, where the general rules do not know. Rows come before those of the profile that this one
     builds on, and before the general rules."""
+    # Which layer set which field: what rows say is in the fields above.
+    layers: Mapping[str, PolicyLayer] = field(default_factory=dict[str, PolicyLayer], compare=False, repr=False)
+
+    @staticmethod
+    def settable() -> tuple[str, ...]:
+        """The fields that a row may set. The layers in which each was set are known and no field of a row."""
+        return tuple(item.name for item in fields(Profile) if item.name not in {"name", "layers"})
+
+    def layer_of(self, field_name: str) -> PolicyLayer:
+        """Who supplied a field: the configuration, a row of this release, or nobody."""
+        return self.layers.get(field_name, PolicyLayer.RUNTIME_DEFAULT)
 
     def limits_of(self, model: str) -> ModelLimits:
         """What is known of a model, and which row says so."""
@@ -274,13 +297,16 @@ def host_and_port(url: str) -> tuple[str, int]:
 def shipped() -> Mapping[str, Profile]:
     """The profiles of this release by name."""
     text = resources.files("turnwired.providers").joinpath("profiles.toml").read_text(encoding="utf-8")
-    return with_overrides({}, tomllib.loads(text), "profiles")
+    return with_overrides({}, tomllib.loads(text), "profiles", PolicyLayer.PROVIDER_NATIVE)
 
 
 def with_overrides(
-    base: Mapping[str, Profile], rows: Mapping[str, Mapping[str, Any]], section: str = "providers"
+    base: Mapping[str, Profile],
+    rows: Mapping[str, Mapping[str, Any]],
+    section: str = "providers",
+    layer: PolicyLayer = PolicyLayer.DEPLOYMENT,
 ) -> dict[str, Profile]:
-    """``base`` with rows of a configuration changed or added, in any order.
+    """``base`` with rows of a configuration changed or added, in any order. ``layer``: who says what they say.
 
     A row ``extends`` another one, by default the one of its own name in ``base``. What it says replaces what that one
     says; entries of tables replace one by one, and lists of tables come before. Raises ConfigError that begins with
@@ -304,7 +330,7 @@ def with_overrides(
             close = did_you_mean(parent, {*base, *rows} - {name}) or "; turnwire profiles lists them"
             other = " but this one" if parent == name else ""
             raise ConfigError(f"{where}.extends: there is no profile {parent[:64]!r}{other}{close}")
-        profiles[name] = _built(where, name, below_it, values)
+        profiles[name] = _built(where, name, below_it, values, layer)
 
     for name in rows:
         if name in waiting:
@@ -312,7 +338,7 @@ def with_overrides(
     return profiles
 
 
-def _built(where: str, name: str, parent: Profile | None, values: Mapping[str, object]) -> Profile:
+def _built(where: str, name: str, parent: Profile | None, values: Mapping[str, object], layer: PolicyLayer) -> Profile:
     typed = {field_name: _typed(where, field_name, value) for field_name, value in values.items()}
     if parent is not None:
         profile = replace(parent, name=name, **{key: _joined(getattr(parent, key), new) for key, new in typed.items()})
@@ -320,7 +346,8 @@ def _built(where: str, name: str, parent: Profile | None, values: Mapping[str, o
         raise ConfigError(f"{where}: say which wire it speaks, or which profile it extends")
     else:
         profile = Profile(name=name, **{"telemetry_name": name, **typed})
-    profile = replace(profile, headers=_set(profile.headers), header_env=_set(profile.header_env))
+    layers = {**profile.layers, **dict.fromkeys(typed, layer)}
+    profile = replace(profile, headers=_set(profile.headers), header_env=_set(profile.header_env), layers=layers)
     _check(where, profile)
     return profile
 
@@ -340,8 +367,9 @@ def _joined(below: Any, above: Any) -> Any:
 
 def _typed(where: str, name: str, value: object) -> Any:
     hints = hints_of(Profile)
-    if name not in hints or name == "name":
-        raise ConfigError(f"{where}.{name}: a provider profile has no such field{did_you_mean(name, hints)}")
+    if name not in Profile.settable():
+        close = did_you_mean(name, Profile.settable())
+        raise ConfigError(f"{where}.{name}: a provider profile has no such field{close}")
     return read_value(f"{where}.{name}", hints[name], value)
 
 
@@ -380,6 +408,5 @@ def _check(where: str, profile: Profile) -> None:
 
 def profile_toml(profile: Profile) -> str:
     """The whole row as a table of a configuration file; reading it gives an equal profile."""
-    shown = (item.name for item in fields(Profile) if item.name != "name")
-    lines = [f"{name} = {as_toml(getattr(profile, name))}" for name in shown]
+    lines = [f"{name} = {as_toml(getattr(profile, name))}" for name in Profile.settable()]
     return "\n".join([f"[profiles.{profile.name}]", *lines, ""])

@@ -20,7 +20,7 @@ from turnwired.codec.run import cursor_from_pb, turn_from_pb
 from turnwired.codec.values import tool_selection_from_pb
 from turnwired.domain.errors import CodecError, FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
-from turnwired.domain.message import Blob, Content, Message, Role, Text, ToolCall, ToolResult
+from turnwired.domain.message import AttachmentRef, Blob, Content, Message, Role, Text, ToolCall, ToolResult
 from turnwired.domain.model import ModelSelection, OutputFormat
 from turnwired.domain.policy import NO_POLICY, Policy
 from turnwired.domain.run import Caller, Cursor, OnDisconnect, TurnSpec
@@ -110,7 +110,16 @@ def turn_spec(turn: turn_service_pb2.TurnSpec, caller: Caller, on_disconnect: On
 def _with_attachments(spec: TurnSpec, turn: turn_service_pb2.TurnSpec, problems: Problems) -> TurnSpec:
     given = read_attachments(turn.attachments, "turn.attachments", problems)
     input_ = put_in(spec.input, given, problems)
-    return spec if input_ is spec.input else replace(spec, input=input_, attachments=tuple(g.attachment for g in given))
+    if input_ is spec.input:
+        return spec
+    places = {
+        part.content.attachment_id: (index, place)
+        for index, message in enumerate(spec.input)
+        for place, part in enumerate(message.parts)
+        if isinstance(part.content, AttachmentRef)
+    }
+    files = tuple(each.attachment for each in given)
+    return replace(spec, input=input_, attachments=files, attachment_places=places)
 
 
 def _check_size(turn: turn_service_pb2.TurnSpec, problems: Problems) -> None:

@@ -200,6 +200,8 @@ def chat_attributes(info: RunInfo, common: Attributes, parameters: Attributes) -
         names.PROVIDER_NAME: info.provider_name,
         names.REQUEST_MODEL: clip(info.model.model),
         names.REQUEST_STREAM: True,
+        names.STREAM_END: info.stream_end,
+        names.STREAM_END_LAYER: info.stream_end_layer,
         **common,
         **parameters,
     }

@@ -19,7 +19,8 @@ from turnwired.domain.tool import Tool
 class RunInfo:
     """What is known when a run begins. ``parent_headers`` are the caller's, for ``traceparent``.
 
-    ``structured``: the answer is to be JSON of a schema.
+    ``structured``: the answer is to be JSON of a schema. ``stream_end``: what the provider ends an answer with, as its
+    profile declares it, and the layer that says so.
     """
 
     run_id: str
@@ -31,6 +32,8 @@ class RunInfo:
     server_port: int
     tools: tuple[Tool, ...] = ()
     structured: bool = False
+    stream_end: str = "strict"
+    stream_end_layer: str = "RUNTIME_DEFAULT"
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent_headers: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from opentelemetry.trace import SpanKind, Tracer
 
+from turnwired.domain.attachment import AttachmentState
 from turnwired.domain.event import (
     ApprovalRequested,
     ApprovalResolved,
@@ -72,6 +73,7 @@ class OtelRunTelemetry:
 
     __slots__ = (
         "_agent",
+        "_attachments",
         "_chat_template",
         "_finish_reasons",
         "_info",
@@ -97,6 +99,7 @@ class OtelRunTelemetry:
         self._agent = clip(info.agent_id)
         self._iteration: Iteration | None = None
         self._waits: WaitSpans | None = None
+        self._attachments: dict[str, AttachmentState] = {}
         self._tools: dict[str, _ToolSpan] = {}
         self._tools_by_name: dict[str, Tool] | None = None
         self._known: Sequence[Tool] = info.tools
@@ -226,10 +229,8 @@ class OtelRunTelemetry:
                     current.retry_scheduled(time_ns, event)
             case RunFinished():
                 self._run_finished(time_ns, event)
-            case ApprovalRequested() | ApprovalResolved() | RunWaiting() | RunResumed():
-                if self._waits is None:
-                    self._waits = WaitSpans(self.span)
-                self._waits.event(time_ns, event)
+            case ApprovalRequested() | ApprovalResolved() | RunWaiting() | RunResumed() | AttachmentUpdated():
+                self._caller_side(time_ns, event)
             case (
                 TextDelta()
                 | ReasoningDelta()
@@ -241,12 +242,25 @@ class OtelRunTelemetry:
                 | ToolCallArgumentsFinished()
                 | ToolCallExecuting()
                 | InputAppended()
-                | AttachmentUpdated()
                 | HistoryTruncated()
                 | ToolsChanged()
                 | Notice()
             ):
                 pass
+
+    def _caller_side(
+        self, time_ns: int, event: ApprovalRequested | ApprovalResolved | RunWaiting | RunResumed | AttachmentUpdated
+    ) -> None:
+        """What the run waits for, and how many files are in which state: their names are the caller's, and stay out."""
+        if isinstance(event, AttachmentUpdated):
+            self._attachments[event.attachment.attachment_id] = event.attachment.state
+            states = list(self._attachments.values())
+            for state in AttachmentState:
+                self.span.attributes[f"{names.RUN_ATTACHMENTS}{state.value.lower()}"] = states.count(state)
+            return
+        if self._waits is None:
+            self._waits = WaitSpans(self.span)
+        self._waits.event(time_ns, event)
 
     def left(self) -> None:
         """End what is open without a word on how the run ended: that comes with another span of the trace."""

@@ -21,6 +21,8 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.generation import (
     FinishReason,
     GenerationStopped,
+    Irregularity,
+    IrregularityFound,
     MediaProduced,
     ModelItem,
     NativeItem,
@@ -44,6 +46,9 @@ MAX_FILE_BYTES = 3 << 20
 """Bytes of all files in one answer: they travel together in the run's last event, and an event must fit the 4 MiB that
 gRPC clients take by default."""
 
+IRREGULARITY = "irregularity"
+"""Key in the metadata of a notice: in what the provider departed from its protocol (domain.generation.Irregularity)."""
+
 
 class Answer:
     """The answer of one attempt. ``take`` batches of items, then ``finish`` once.
@@ -66,7 +71,7 @@ class Answer:
         self._part: OpenPart | None = None
         self._dirty: OpenPart | Call | None = None
         self._events: list[Event] = []
-        self._warned = False
+        self._warned: set[Irregularity | None] = set()
 
     @property
     def produced(self) -> bool:
@@ -157,9 +162,12 @@ class Answer:
         return events
 
     def _take_rare(
-        self, item: ToolCallClosed | NativeItem | MediaProduced | GenerationStopped | ResponseIdentified
+        self,
+        item: ToolCallClosed | NativeItem | MediaProduced | GenerationStopped | ResponseIdentified | IrregularityFound,
     ) -> None:
         match item:
+            case IrregularityFound(kind, message):
+                self._warn(message, kind)
             case ToolCallClosed():
                 self._close_call(item.index)
             case NativeItem():
@@ -345,7 +353,8 @@ class Answer:
     def _owner_of_stray(self) -> Call | None:
         """With exactly one open call a stray fragment can only be its; with more, none of them can be trusted."""
         unfinished = [call for call in self._by_index.values() if not call.closed]
-        self._warn("A fragment of tool arguments came for a call that was never opened.")
+        message = "A fragment of tool arguments came for a call that was never opened."
+        self._warn(message, Irregularity.STRAY_INDEX)
         if len(unfinished) == 1:
             return unfinished[0]
         for call in unfinished:
@@ -368,8 +377,10 @@ class Answer:
         call.fragments = []
         self._events.append(ToolCallArgumentsFinished(call.call_id, call.arguments))
 
-    def _warn(self, message: str) -> None:
-        if not self._warned:
-            self._warned = True
+    def _warn(self, message: str, kind: Irregularity | None = None) -> None:
+        """Tell of a fault of the provider: of each kind once, of one without a kind only if it is the first."""
+        if kind not in self._warned and (kind is not None or not self._warned):
+            self._warned.add(kind)
             self._flush()
-            self._events.append(Notice(Reason.PROVIDER_PROTOCOL_ERROR, message))
+            told = {IRREGULARITY: kind.value} if kind is not None else {}
+            self._events.append(Notice(Reason.PROVIDER_PROTOCOL_ERROR, message, told))

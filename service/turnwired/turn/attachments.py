@@ -14,6 +14,7 @@ from turnwired.domain.attachment import Attachment, AttachmentState
 from turnwired.domain.event import AttachmentUpdated, InputAppended
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Message, Part, Role, Text
+from turnwired.domain.policy import MissingAttachmentMode
 from turnwired.turn.effects import AwaitAttachments
 from turnwired.turn.facts import AttachmentArrived, AttachmentsOverdue, InputGiven
 from turnwired.turn.history import Transcript
@@ -24,10 +25,12 @@ from turnwired.turn.out import Out
 class Attachments:
     """The attachments of one run as they stand."""
 
-    def __init__(self, attachments: Sequence[Attachment], run_id: str, ids: Ids) -> None:
+    def __init__(self, attachments: Sequence[Attachment], run_id: str, ids: Ids, mode: MissingAttachmentMode) -> None:
         self.known = {attachment.attachment_id: attachment for attachment in attachments}
         self._run_id = run_id
         self._ids = ids
+        self._mode = mode
+        self.failure: Failure | None = None  # why the run is to end, once a file has not come that it cannot do without
 
     @property
     def pending(self) -> list[Attachment]:
@@ -62,10 +65,13 @@ class Attachments:
                 transcript.hold((message,))
             case AttachmentsOverdue(limit):
                 failed = AttachmentState.FAILED
-                late = [replace(each, state=failed, failure=_late(each, limit)) for each in self.pending]
+                ends = self._mode is MissingAttachmentMode.FAIL
+                late = [replace(each, state=failed, failure=_late(each, limit, ends=ends)) for each in self.pending]
                 for attachment in late:
                     self._update(attachment, out)
-                transcript.hold((missing(late, self._ids, self._run_id),))
+                transcript.hold((missing(late, self._ids, self._run_id),))  # the session's next turn has to know it too
+                if ends:
+                    self.failure = late[0].failure
         return True
 
     def _update(self, attachment: Attachment, out: Out) -> None:
@@ -73,14 +79,23 @@ class Attachments:
         out.emit(AttachmentUpdated(attachment))
 
 
-def _late(attachment: Attachment, limit: float) -> Failure:
-    """Why a file that did not come in time cannot be seen. ``limit`` in seconds."""
-    return Failure(
-        FailurePhase.PREPARATION,
-        Reason.ATTACHMENT_NOT_READY,
-        f"The attachment {attachment.attachment_id} did not arrive within {limit:g} s (context.attachment_wait), and "
-        "the model was told so. AppendInput can still bring it while the run goes on.",
+def _late(attachment: Attachment, limit: float, *, ends: bool) -> Failure:
+    """Why a file that did not come in time cannot be seen. ``limit`` in seconds; ``ends``: the run ends with it."""
+    then = (
+        "context.missing_attachments is FAIL, so the model was not called. Send the turn again when the file is there, "
+        "or wait longer"
+        if ends
+        else "the model was told so. AppendInput can still bring it while the run goes on"
     )
+    words = f"The attachment {attachment.attachment_id} did not arrive within {limit:g} s (context.attachment_wait)"
+    return Failure(FailurePhase.PREPARATION, Reason.ATTACHMENT_NOT_READY, f"{words}, and {then}.")
+
+
+def refused(attachment: Attachment, why: str) -> Attachment:
+    """A file of a kind that the model does not take. ``why``: in the provider's words, for developers."""
+    words = f"The model cannot see the attachment {attachment.attachment_id}, and was told so: {why}."
+    failure = Failure(FailurePhase.PREPARATION, Reason.ATTACHMENT_FAILED, words)
+    return replace(attachment, state=AttachmentState.FAILED, failure=failure)
 
 
 def named(attachment: Attachment) -> str:
@@ -92,6 +107,11 @@ def named(attachment: Attachment) -> str:
 def to_follow(attachment: Attachment) -> str:
     """What stands in a message in place of a file that is not there yet."""
     return f"[{named(attachment)}: not here yet. The file, or a note that it is missing, follows in another message.]"
+
+
+def unreadable(attachment: Attachment) -> str:
+    """What stands in a message in place of a file that the model does not take."""
+    return f"[{named(attachment)}: you are not able to read files of this kind. Say so if it matters.]"
 
 
 def missing(attachments: Iterable[Attachment], ids: Ids, run_id: str) -> Message:

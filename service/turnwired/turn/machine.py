@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from turnwired.domain.approval import Approval
-from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import (
     IterationFinished,
     IterationRetryScheduled,
@@ -98,7 +97,7 @@ class TurnMachine:
         self._completion = Completion(setup.bounds, setup.effective_policy.policy.output.max_output_tokens)
         self._limit_reported = self._renewed = self._shortened = False
         self._late = LateResults()
-        self._attachments = Attachments(setup.attachments, setup.run_id, self._ids)
+        self.attachments = Attachments(setup.attachments, setup.run_id, self._ids, setup.bounds.missing_attachments)
         self._kind = IterationKind.STEP
         self._input_tokens: int | None = None
         self._budget_cap: LimitTrip | None = None
@@ -137,7 +136,7 @@ class TurnMachine:
         self._kind, self._ids, self._batch = standing.kind, standing.ids, standing.batch
         self._transcript, self._waiting = standing.transcript, standing.waiting
         self._ledger, self._admission, self._completion = standing.ledger, standing.admission, standing.completion
-        self._attachments = standing.attachments
+        self.attachments = standing.attachments
         self._calls_settled, self._calls_completed = standing.calls_settled, standing.calls_completed
         self._limit_reported, self._usage_missed = standing.limit_reported, standing.usage_missed
         self._answer = self._new_answer()
@@ -190,20 +189,17 @@ class TurnMachine:
 
     def _begin(self, out: Out) -> None:
         self._run_started(out)
-        if self._attachments.begin(out, self.setup.bounds.attachment_wait):
+        if self.attachments.begin(out, self.setup.bounds.attachment_wait):
             self.state = TurnState.AWAITING_ATTACHMENTS
         else:
             self._next_iteration(out)
 
-    @property
-    def attachments(self) -> Mapping[str, Attachment]:
-        """The attachments of the run, by id, as they stand."""
-        return self._attachments.known
-
     def _more_given(self, fact: InputGiven | AttachmentArrived | AttachmentsOverdue, out: Out) -> bool:
-        if not self.takes_input or not self._attachments.take(fact, self._transcript, out):
+        if not self.takes_input or not self.attachments.take(fact, self._transcript, out):
             return False
-        if self.state is TurnState.AWAITING_ATTACHMENTS and not self._attachments.pending:
+        if self.attachments.failure is not None:
+            self._stop(out, Ending(OutcomeKind.ERRORED, self.attachments.failure), FinishReason.ABORTED)
+        elif self.state is TurnState.AWAITING_ATTACHMENTS and not self.attachments.pending:
             self._next_iteration(out)
         return True
 

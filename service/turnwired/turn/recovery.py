@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from turnwired.domain.attachment import Attachment, AttachmentState
+from turnwired.domain.attachment import Attachment
 from turnwired.domain.event import (
     AttachmentUpdated,
     Event,
@@ -195,7 +195,7 @@ class Replay:
                 self._calls[result.call_id].result = result
             case InputAppended(messages):
                 self._held.messages += messages
-            case AttachmentUpdated(attachment) if attachment.state is AttachmentState.FAILED:
+            case AttachmentUpdated(Attachment(failure=Failure(reason=Reason.ATTACHMENT_NOT_READY)) as attachment):
                 self._held.missing.append(attachment)
             case _:
                 pass

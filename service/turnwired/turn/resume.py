@@ -75,7 +75,7 @@ class _Fold:
         self._replay = Replay()
         self._ids = Ids(setup.run_id, part_prefix=f"part_e{epoch}_")
         self._ledger = Ledger(setup.price)
-        self._attachments = Attachments(setup.attachments, setup.run_id, self._ids)
+        self._attachments = Attachments(setup.attachments, setup.run_id, self._ids, setup.bounds.missing_attachments)
         self._waits = Waiting(setup.run_id, setup.permissions, self._ids)
         self._admission = Admission(setup.bounds, setup.polling_tools, self._waits.loop_action)
         self._awaited = Awaited()

@@ -194,6 +194,62 @@ func (ToolExecutionMode) EnumDescriptor() ([]byte, []int) {
 	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{2}
 }
 
+// What happens when the model cannot see an attachment: it did not come in time,
+// or is of a kind that the model does not take.
+type MissingAttachmentMode int32
+
+const (
+	// Inherit.
+	MissingAttachmentMode_MISSING_ATTACHMENT_MODE_UNSPECIFIED MissingAttachmentMode = 0
+	// The model is told which, and why; the run goes on.
+	MissingAttachmentMode_MISSING_ATTACHMENT_MODE_TELL MissingAttachmentMode = 1
+	// One that did not come ends the run as ERRORED with ATTACHMENT_NOT_READY,
+	// before the model is called. A turn with one of the wrong kind is refused
+	// with INVALID_ARGUMENT.
+	MissingAttachmentMode_MISSING_ATTACHMENT_MODE_FAIL MissingAttachmentMode = 2
+)
+
+// Enum value maps for MissingAttachmentMode.
+var (
+	MissingAttachmentMode_name = map[int32]string{
+		0: "MISSING_ATTACHMENT_MODE_UNSPECIFIED",
+		1: "MISSING_ATTACHMENT_MODE_TELL",
+		2: "MISSING_ATTACHMENT_MODE_FAIL",
+	}
+	MissingAttachmentMode_value = map[string]int32{
+		"MISSING_ATTACHMENT_MODE_UNSPECIFIED": 0,
+		"MISSING_ATTACHMENT_MODE_TELL":        1,
+		"MISSING_ATTACHMENT_MODE_FAIL":        2,
+	}
+)
+
+func (x MissingAttachmentMode) Enum() *MissingAttachmentMode {
+	p := new(MissingAttachmentMode)
+	*p = x
+	return p
+}
+
+func (x MissingAttachmentMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MissingAttachmentMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_turnwire_v1_policy_proto_enumTypes[3].Descriptor()
+}
+
+func (MissingAttachmentMode) Type() protoreflect.EnumType {
+	return &file_turnwire_v1_policy_proto_enumTypes[3]
+}
+
+func (x MissingAttachmentMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MissingAttachmentMode.Descriptor instead.
+func (MissingAttachmentMode) EnumDescriptor() ([]byte, []int) {
+	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{3}
+}
+
 // What happens to history that does not fit.
 type HistoryOverflowMode int32
 
@@ -235,11 +291,11 @@ func (x HistoryOverflowMode) String() string {
 }
 
 func (HistoryOverflowMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_turnwire_v1_policy_proto_enumTypes[3].Descriptor()
+	return file_turnwire_v1_policy_proto_enumTypes[4].Descriptor()
 }
 
 func (HistoryOverflowMode) Type() protoreflect.EnumType {
-	return &file_turnwire_v1_policy_proto_enumTypes[3]
+	return &file_turnwire_v1_policy_proto_enumTypes[4]
 }
 
 func (x HistoryOverflowMode) Number() protoreflect.EnumNumber {
@@ -248,7 +304,7 @@ func (x HistoryOverflowMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HistoryOverflowMode.Descriptor instead.
 func (HistoryOverflowMode) EnumDescriptor() ([]byte, []int) {
-	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{3}
+	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{4}
 }
 
 // What is guaranteed at the end of a run.
@@ -292,11 +348,11 @@ func (x CompletionMode) String() string {
 }
 
 func (CompletionMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_turnwire_v1_policy_proto_enumTypes[4].Descriptor()
+	return file_turnwire_v1_policy_proto_enumTypes[5].Descriptor()
 }
 
 func (CompletionMode) Type() protoreflect.EnumType {
-	return &file_turnwire_v1_policy_proto_enumTypes[4]
+	return &file_turnwire_v1_policy_proto_enumTypes[5]
 }
 
 func (x CompletionMode) Number() protoreflect.EnumNumber {
@@ -305,7 +361,7 @@ func (x CompletionMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CompletionMode.Descriptor instead.
 func (CompletionMode) EnumDescriptor() ([]byte, []int) {
-	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{4}
+	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{5}
 }
 
 // What a rule says.
@@ -353,11 +409,11 @@ func (x PermissionAction) String() string {
 }
 
 func (PermissionAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_turnwire_v1_policy_proto_enumTypes[5].Descriptor()
+	return file_turnwire_v1_policy_proto_enumTypes[6].Descriptor()
 }
 
 func (PermissionAction) Type() protoreflect.EnumType {
-	return &file_turnwire_v1_policy_proto_enumTypes[5]
+	return &file_turnwire_v1_policy_proto_enumTypes[6]
 }
 
 func (x PermissionAction) Number() protoreflect.EnumNumber {
@@ -366,7 +422,7 @@ func (x PermissionAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PermissionAction.Descriptor instead.
 func (PermissionAction) EnumDescriptor() ([]byte, []int) {
-	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{5}
+	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{6}
 }
 
 // What an unanswered approval or client tool call does to the run.
@@ -406,11 +462,11 @@ func (x WaitExpiryMode) String() string {
 }
 
 func (WaitExpiryMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_turnwire_v1_policy_proto_enumTypes[6].Descriptor()
+	return file_turnwire_v1_policy_proto_enumTypes[7].Descriptor()
 }
 
 func (WaitExpiryMode) Type() protoreflect.EnumType {
-	return &file_turnwire_v1_policy_proto_enumTypes[6]
+	return &file_turnwire_v1_policy_proto_enumTypes[7]
 }
 
 func (x WaitExpiryMode) Number() protoreflect.EnumNumber {
@@ -419,7 +475,7 @@ func (x WaitExpiryMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WaitExpiryMode.Descriptor instead.
 func (WaitExpiryMode) EnumDescriptor() ([]byte, []int) {
-	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{6}
+	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{7}
 }
 
 // Who decides a limit that has no value of its own.
@@ -463,11 +519,11 @@ func (x LimitMode) String() string {
 }
 
 func (LimitMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_turnwire_v1_policy_proto_enumTypes[7].Descriptor()
+	return file_turnwire_v1_policy_proto_enumTypes[8].Descriptor()
 }
 
 func (LimitMode) Type() protoreflect.EnumType {
-	return &file_turnwire_v1_policy_proto_enumTypes[7]
+	return &file_turnwire_v1_policy_proto_enumTypes[8]
 }
 
 func (x LimitMode) Number() protoreflect.EnumNumber {
@@ -476,7 +532,7 @@ func (x LimitMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LimitMode.Descriptor instead.
 func (LimitMode) EnumDescriptor() ([]byte, []int) {
-	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{7}
+	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{8}
 }
 
 // Layers of policy, lowest first.
@@ -536,11 +592,11 @@ func (x PolicyLayer) String() string {
 }
 
 func (PolicyLayer) Descriptor() protoreflect.EnumDescriptor {
-	return file_turnwire_v1_policy_proto_enumTypes[8].Descriptor()
+	return file_turnwire_v1_policy_proto_enumTypes[9].Descriptor()
 }
 
 func (PolicyLayer) Type() protoreflect.EnumType {
-	return &file_turnwire_v1_policy_proto_enumTypes[8]
+	return &file_turnwire_v1_policy_proto_enumTypes[9]
 }
 
 func (x PolicyLayer) Number() protoreflect.EnumNumber {
@@ -549,7 +605,7 @@ func (x PolicyLayer) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyLayer.Descriptor instead.
 func (PolicyLayer) EnumDescriptor() ([]byte, []int) {
-	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{8}
+	return file_turnwire_v1_policy_proto_rawDescGZIP(), []int{9}
 }
 
 // Bounds and behaviour of a run. A layer sets only what it wants to override;
@@ -840,9 +896,11 @@ type ContextPolicy struct {
 	// run's own time).
 	AttachmentWait *DurationLimit `protobuf:"bytes,2,opt,name=attachment_wait,json=attachmentWait,proto3" json:"attachment_wait,omitempty"`
 	// What happens to history that does not fit.
-	OverflowMode  HistoryOverflowMode `protobuf:"varint,3,opt,name=overflow_mode,json=overflowMode,proto3,enum=turnwire.v1.HistoryOverflowMode" json:"overflow_mode,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OverflowMode HistoryOverflowMode `protobuf:"varint,3,opt,name=overflow_mode,json=overflowMode,proto3,enum=turnwire.v1.HistoryOverflowMode" json:"overflow_mode,omitempty"`
+	// What happens when the model cannot see an attachment.
+	MissingAttachments MissingAttachmentMode `protobuf:"varint,4,opt,name=missing_attachments,json=missingAttachments,proto3,enum=turnwire.v1.MissingAttachmentMode" json:"missing_attachments,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ContextPolicy) Reset() {
@@ -894,6 +952,13 @@ func (x *ContextPolicy) GetOverflowMode() HistoryOverflowMode {
 		return x.OverflowMode
 	}
 	return HistoryOverflowMode_HISTORY_OVERFLOW_MODE_UNSPECIFIED
+}
+
+func (x *ContextPolicy) GetMissingAttachments() MissingAttachmentMode {
+	if x != nil {
+		return x.MissingAttachments
+	}
+	return MissingAttachmentMode_MISSING_ATTACHMENT_MODE_UNSPECIFIED
 }
 
 // What the model may produce.
@@ -1902,11 +1967,12 @@ const file_turnwire_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"error_mode\x18\x03 \x01(\x0e2\x1a.turnwire.v1.ToolErrorModeR\terrorMode\x12A\n" +
 	"\x10max_result_bytes\x18\x04 \x01(\v2\x17.turnwire.v1.CountLimitR\x0emaxResultBytes\x12E\n" +
-	"\x0eexecution_mode\x18\x05 \x01(\x0e2\x1e.turnwire.v1.ToolExecutionModeR\rexecutionMode\"\xe2\x01\n" +
+	"\x0eexecution_mode\x18\x05 \x01(\x0e2\x1e.turnwire.v1.ToolExecutionModeR\rexecutionMode\"\xb7\x02\n" +
 	"\rContextPolicy\x12E\n" +
 	"\x12max_history_tokens\x18\x01 \x01(\v2\x17.turnwire.v1.CountLimitR\x10maxHistoryTokens\x12C\n" +
 	"\x0fattachment_wait\x18\x02 \x01(\v2\x1a.turnwire.v1.DurationLimitR\x0eattachmentWait\x12E\n" +
-	"\roverflow_mode\x18\x03 \x01(\x0e2 .turnwire.v1.HistoryOverflowModeR\foverflowMode\"\x98\x01\n" +
+	"\roverflow_mode\x18\x03 \x01(\x0e2 .turnwire.v1.HistoryOverflowModeR\foverflowMode\x12S\n" +
+	"\x13missing_attachments\x18\x04 \x01(\x0e2\".turnwire.v1.MissingAttachmentModeR\x12missingAttachments\"\x98\x01\n" +
 	"\fOutputPolicy\x12C\n" +
 	"\x11max_output_tokens\x18\x01 \x01(\v2\x17.turnwire.v1.CountLimitR\x0fmaxOutputTokens\x12.\n" +
 	"\x10reasoning_effort\x18\x02 \x01(\tH\x00R\x0freasoningEffort\x88\x01\x01B\x13\n" +
@@ -2001,7 +2067,11 @@ const file_turnwire_v1_policy_proto_rawDesc = "" +
 	"\x11ToolExecutionMode\x12#\n" +
 	"\x1fTOOL_EXECUTION_MODE_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bTOOL_EXECUTION_MODE_EXECUTE\x10\x01\x12\x1e\n" +
-	"\x1aTOOL_EXECUTION_MODE_RETURN\x10\x02*\xa3\x01\n" +
+	"\x1aTOOL_EXECUTION_MODE_RETURN\x10\x02*\x84\x01\n" +
+	"\x15MissingAttachmentMode\x12'\n" +
+	"#MISSING_ATTACHMENT_MODE_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cMISSING_ATTACHMENT_MODE_TELL\x10\x01\x12 \n" +
+	"\x1cMISSING_ATTACHMENT_MODE_FAIL\x10\x02*\xa3\x01\n" +
 	"\x13HistoryOverflowMode\x12%\n" +
 	"!HISTORY_OVERFLOW_MODE_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aHISTORY_OVERFLOW_MODE_FAIL\x10\x01\x12\"\n" +
@@ -2050,100 +2120,102 @@ func file_turnwire_v1_policy_proto_rawDescGZIP() []byte {
 	return file_turnwire_v1_policy_proto_rawDescData
 }
 
-var file_turnwire_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_turnwire_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
 var file_turnwire_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_turnwire_v1_policy_proto_goTypes = []any{
 	(ArgumentValidation)(0),     // 0: turnwire.v1.ArgumentValidation
 	(ToolErrorMode)(0),          // 1: turnwire.v1.ToolErrorMode
 	(ToolExecutionMode)(0),      // 2: turnwire.v1.ToolExecutionMode
-	(HistoryOverflowMode)(0),    // 3: turnwire.v1.HistoryOverflowMode
-	(CompletionMode)(0),         // 4: turnwire.v1.CompletionMode
-	(PermissionAction)(0),       // 5: turnwire.v1.PermissionAction
-	(WaitExpiryMode)(0),         // 6: turnwire.v1.WaitExpiryMode
-	(LimitMode)(0),              // 7: turnwire.v1.LimitMode
-	(PolicyLayer)(0),            // 8: turnwire.v1.PolicyLayer
-	(*Policy)(nil),              // 9: turnwire.v1.Policy
-	(*LoopPolicy)(nil),          // 10: turnwire.v1.LoopPolicy
-	(*ToolPolicy)(nil),          // 11: turnwire.v1.ToolPolicy
-	(*ContextPolicy)(nil),       // 12: turnwire.v1.ContextPolicy
-	(*OutputPolicy)(nil),        // 13: turnwire.v1.OutputPolicy
-	(*BudgetPolicy)(nil),        // 14: turnwire.v1.BudgetPolicy
-	(*TimeoutPolicy)(nil),       // 15: turnwire.v1.TimeoutPolicy
-	(*RetryPolicy)(nil),         // 16: turnwire.v1.RetryPolicy
-	(*CompletionPolicy)(nil),    // 17: turnwire.v1.CompletionPolicy
-	(*ApprovalPolicy)(nil),      // 18: turnwire.v1.ApprovalPolicy
-	(*PermissionRule)(nil),      // 19: turnwire.v1.PermissionRule
-	(*CountLimit)(nil),          // 20: turnwire.v1.CountLimit
-	(*DurationLimit)(nil),       // 21: turnwire.v1.DurationLimit
-	(*CostLimit)(nil),           // 22: turnwire.v1.CostLimit
-	(*EffectivePolicy)(nil),     // 23: turnwire.v1.EffectivePolicy
-	(*PolicyProvenance)(nil),    // 24: turnwire.v1.PolicyProvenance
-	nil,                         // 25: turnwire.v1.LoopPolicy.MaxToolCallsPerToolEntry
-	(*durationpb.Duration)(nil), // 26: google.protobuf.Duration
-	(*Cost)(nil),                // 27: turnwire.v1.Cost
+	(MissingAttachmentMode)(0),  // 3: turnwire.v1.MissingAttachmentMode
+	(HistoryOverflowMode)(0),    // 4: turnwire.v1.HistoryOverflowMode
+	(CompletionMode)(0),         // 5: turnwire.v1.CompletionMode
+	(PermissionAction)(0),       // 6: turnwire.v1.PermissionAction
+	(WaitExpiryMode)(0),         // 7: turnwire.v1.WaitExpiryMode
+	(LimitMode)(0),              // 8: turnwire.v1.LimitMode
+	(PolicyLayer)(0),            // 9: turnwire.v1.PolicyLayer
+	(*Policy)(nil),              // 10: turnwire.v1.Policy
+	(*LoopPolicy)(nil),          // 11: turnwire.v1.LoopPolicy
+	(*ToolPolicy)(nil),          // 12: turnwire.v1.ToolPolicy
+	(*ContextPolicy)(nil),       // 13: turnwire.v1.ContextPolicy
+	(*OutputPolicy)(nil),        // 14: turnwire.v1.OutputPolicy
+	(*BudgetPolicy)(nil),        // 15: turnwire.v1.BudgetPolicy
+	(*TimeoutPolicy)(nil),       // 16: turnwire.v1.TimeoutPolicy
+	(*RetryPolicy)(nil),         // 17: turnwire.v1.RetryPolicy
+	(*CompletionPolicy)(nil),    // 18: turnwire.v1.CompletionPolicy
+	(*ApprovalPolicy)(nil),      // 19: turnwire.v1.ApprovalPolicy
+	(*PermissionRule)(nil),      // 20: turnwire.v1.PermissionRule
+	(*CountLimit)(nil),          // 21: turnwire.v1.CountLimit
+	(*DurationLimit)(nil),       // 22: turnwire.v1.DurationLimit
+	(*CostLimit)(nil),           // 23: turnwire.v1.CostLimit
+	(*EffectivePolicy)(nil),     // 24: turnwire.v1.EffectivePolicy
+	(*PolicyProvenance)(nil),    // 25: turnwire.v1.PolicyProvenance
+	nil,                         // 26: turnwire.v1.LoopPolicy.MaxToolCallsPerToolEntry
+	(*durationpb.Duration)(nil), // 27: google.protobuf.Duration
+	(*Cost)(nil),                // 28: turnwire.v1.Cost
 }
 var file_turnwire_v1_policy_proto_depIdxs = []int32{
-	10, // 0: turnwire.v1.Policy.loop:type_name -> turnwire.v1.LoopPolicy
-	11, // 1: turnwire.v1.Policy.tool:type_name -> turnwire.v1.ToolPolicy
-	12, // 2: turnwire.v1.Policy.context:type_name -> turnwire.v1.ContextPolicy
-	13, // 3: turnwire.v1.Policy.output:type_name -> turnwire.v1.OutputPolicy
-	14, // 4: turnwire.v1.Policy.budget:type_name -> turnwire.v1.BudgetPolicy
-	15, // 5: turnwire.v1.Policy.timeout:type_name -> turnwire.v1.TimeoutPolicy
-	16, // 6: turnwire.v1.Policy.retry:type_name -> turnwire.v1.RetryPolicy
-	17, // 7: turnwire.v1.Policy.completion:type_name -> turnwire.v1.CompletionPolicy
-	18, // 8: turnwire.v1.Policy.approval:type_name -> turnwire.v1.ApprovalPolicy
-	20, // 9: turnwire.v1.LoopPolicy.max_steps:type_name -> turnwire.v1.CountLimit
-	20, // 10: turnwire.v1.LoopPolicy.max_tool_calls:type_name -> turnwire.v1.CountLimit
-	25, // 11: turnwire.v1.LoopPolicy.max_tool_calls_per_tool:type_name -> turnwire.v1.LoopPolicy.MaxToolCallsPerToolEntry
-	20, // 12: turnwire.v1.LoopPolicy.repeated_call_threshold:type_name -> turnwire.v1.CountLimit
-	20, // 13: turnwire.v1.ToolPolicy.max_parallel_calls:type_name -> turnwire.v1.CountLimit
+	11, // 0: turnwire.v1.Policy.loop:type_name -> turnwire.v1.LoopPolicy
+	12, // 1: turnwire.v1.Policy.tool:type_name -> turnwire.v1.ToolPolicy
+	13, // 2: turnwire.v1.Policy.context:type_name -> turnwire.v1.ContextPolicy
+	14, // 3: turnwire.v1.Policy.output:type_name -> turnwire.v1.OutputPolicy
+	15, // 4: turnwire.v1.Policy.budget:type_name -> turnwire.v1.BudgetPolicy
+	16, // 5: turnwire.v1.Policy.timeout:type_name -> turnwire.v1.TimeoutPolicy
+	17, // 6: turnwire.v1.Policy.retry:type_name -> turnwire.v1.RetryPolicy
+	18, // 7: turnwire.v1.Policy.completion:type_name -> turnwire.v1.CompletionPolicy
+	19, // 8: turnwire.v1.Policy.approval:type_name -> turnwire.v1.ApprovalPolicy
+	21, // 9: turnwire.v1.LoopPolicy.max_steps:type_name -> turnwire.v1.CountLimit
+	21, // 10: turnwire.v1.LoopPolicy.max_tool_calls:type_name -> turnwire.v1.CountLimit
+	26, // 11: turnwire.v1.LoopPolicy.max_tool_calls_per_tool:type_name -> turnwire.v1.LoopPolicy.MaxToolCallsPerToolEntry
+	21, // 12: turnwire.v1.LoopPolicy.repeated_call_threshold:type_name -> turnwire.v1.CountLimit
+	21, // 13: turnwire.v1.ToolPolicy.max_parallel_calls:type_name -> turnwire.v1.CountLimit
 	0,  // 14: turnwire.v1.ToolPolicy.argument_validation:type_name -> turnwire.v1.ArgumentValidation
 	1,  // 15: turnwire.v1.ToolPolicy.error_mode:type_name -> turnwire.v1.ToolErrorMode
-	20, // 16: turnwire.v1.ToolPolicy.max_result_bytes:type_name -> turnwire.v1.CountLimit
+	21, // 16: turnwire.v1.ToolPolicy.max_result_bytes:type_name -> turnwire.v1.CountLimit
 	2,  // 17: turnwire.v1.ToolPolicy.execution_mode:type_name -> turnwire.v1.ToolExecutionMode
-	20, // 18: turnwire.v1.ContextPolicy.max_history_tokens:type_name -> turnwire.v1.CountLimit
-	21, // 19: turnwire.v1.ContextPolicy.attachment_wait:type_name -> turnwire.v1.DurationLimit
-	3,  // 20: turnwire.v1.ContextPolicy.overflow_mode:type_name -> turnwire.v1.HistoryOverflowMode
-	20, // 21: turnwire.v1.OutputPolicy.max_output_tokens:type_name -> turnwire.v1.CountLimit
-	20, // 22: turnwire.v1.BudgetPolicy.max_total_tokens:type_name -> turnwire.v1.CountLimit
-	22, // 23: turnwire.v1.BudgetPolicy.max_cost:type_name -> turnwire.v1.CostLimit
-	20, // 24: turnwire.v1.BudgetPolicy.max_session_tokens:type_name -> turnwire.v1.CountLimit
-	22, // 25: turnwire.v1.BudgetPolicy.max_session_cost:type_name -> turnwire.v1.CostLimit
-	20, // 26: turnwire.v1.BudgetPolicy.max_tenant_day_tokens:type_name -> turnwire.v1.CountLimit
-	22, // 27: turnwire.v1.BudgetPolicy.max_tenant_day_cost:type_name -> turnwire.v1.CostLimit
-	21, // 28: turnwire.v1.TimeoutPolicy.run:type_name -> turnwire.v1.DurationLimit
-	21, // 29: turnwire.v1.TimeoutPolicy.iteration:type_name -> turnwire.v1.DurationLimit
-	21, // 30: turnwire.v1.TimeoutPolicy.first_event:type_name -> turnwire.v1.DurationLimit
-	21, // 31: turnwire.v1.TimeoutPolicy.stream_idle:type_name -> turnwire.v1.DurationLimit
-	21, // 32: turnwire.v1.TimeoutPolicy.thinking_idle:type_name -> turnwire.v1.DurationLimit
-	21, // 33: turnwire.v1.TimeoutPolicy.tool_call:type_name -> turnwire.v1.DurationLimit
-	21, // 34: turnwire.v1.TimeoutPolicy.wait:type_name -> turnwire.v1.DurationLimit
-	20, // 35: turnwire.v1.RetryPolicy.max_attempts:type_name -> turnwire.v1.CountLimit
-	21, // 36: turnwire.v1.RetryPolicy.initial_delay:type_name -> turnwire.v1.DurationLimit
-	21, // 37: turnwire.v1.RetryPolicy.max_delay:type_name -> turnwire.v1.DurationLimit
-	4,  // 38: turnwire.v1.CompletionPolicy.mode:type_name -> turnwire.v1.CompletionMode
-	20, // 39: turnwire.v1.CompletionPolicy.reserved_output_tokens:type_name -> turnwire.v1.CountLimit
-	19, // 40: turnwire.v1.ApprovalPolicy.rules:type_name -> turnwire.v1.PermissionRule
-	5,  // 41: turnwire.v1.ApprovalPolicy.read_only_action:type_name -> turnwire.v1.PermissionAction
-	5,  // 42: turnwire.v1.ApprovalPolicy.destructive_action:type_name -> turnwire.v1.PermissionAction
-	5,  // 43: turnwire.v1.ApprovalPolicy.default_action:type_name -> turnwire.v1.PermissionAction
-	6,  // 44: turnwire.v1.ApprovalPolicy.wait_expiry:type_name -> turnwire.v1.WaitExpiryMode
-	5,  // 45: turnwire.v1.PermissionRule.action:type_name -> turnwire.v1.PermissionAction
-	7,  // 46: turnwire.v1.CountLimit.mode:type_name -> turnwire.v1.LimitMode
-	26, // 47: turnwire.v1.DurationLimit.value:type_name -> google.protobuf.Duration
-	7,  // 48: turnwire.v1.DurationLimit.mode:type_name -> turnwire.v1.LimitMode
-	27, // 49: turnwire.v1.CostLimit.value:type_name -> turnwire.v1.Cost
-	7,  // 50: turnwire.v1.CostLimit.mode:type_name -> turnwire.v1.LimitMode
-	9,  // 51: turnwire.v1.EffectivePolicy.policy:type_name -> turnwire.v1.Policy
-	24, // 52: turnwire.v1.EffectivePolicy.provenance:type_name -> turnwire.v1.PolicyProvenance
-	8,  // 53: turnwire.v1.PolicyProvenance.layer:type_name -> turnwire.v1.PolicyLayer
-	8,  // 54: turnwire.v1.PolicyProvenance.overridden:type_name -> turnwire.v1.PolicyLayer
-	20, // 55: turnwire.v1.LoopPolicy.MaxToolCallsPerToolEntry.value:type_name -> turnwire.v1.CountLimit
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	21, // 18: turnwire.v1.ContextPolicy.max_history_tokens:type_name -> turnwire.v1.CountLimit
+	22, // 19: turnwire.v1.ContextPolicy.attachment_wait:type_name -> turnwire.v1.DurationLimit
+	4,  // 20: turnwire.v1.ContextPolicy.overflow_mode:type_name -> turnwire.v1.HistoryOverflowMode
+	3,  // 21: turnwire.v1.ContextPolicy.missing_attachments:type_name -> turnwire.v1.MissingAttachmentMode
+	21, // 22: turnwire.v1.OutputPolicy.max_output_tokens:type_name -> turnwire.v1.CountLimit
+	21, // 23: turnwire.v1.BudgetPolicy.max_total_tokens:type_name -> turnwire.v1.CountLimit
+	23, // 24: turnwire.v1.BudgetPolicy.max_cost:type_name -> turnwire.v1.CostLimit
+	21, // 25: turnwire.v1.BudgetPolicy.max_session_tokens:type_name -> turnwire.v1.CountLimit
+	23, // 26: turnwire.v1.BudgetPolicy.max_session_cost:type_name -> turnwire.v1.CostLimit
+	21, // 27: turnwire.v1.BudgetPolicy.max_tenant_day_tokens:type_name -> turnwire.v1.CountLimit
+	23, // 28: turnwire.v1.BudgetPolicy.max_tenant_day_cost:type_name -> turnwire.v1.CostLimit
+	22, // 29: turnwire.v1.TimeoutPolicy.run:type_name -> turnwire.v1.DurationLimit
+	22, // 30: turnwire.v1.TimeoutPolicy.iteration:type_name -> turnwire.v1.DurationLimit
+	22, // 31: turnwire.v1.TimeoutPolicy.first_event:type_name -> turnwire.v1.DurationLimit
+	22, // 32: turnwire.v1.TimeoutPolicy.stream_idle:type_name -> turnwire.v1.DurationLimit
+	22, // 33: turnwire.v1.TimeoutPolicy.thinking_idle:type_name -> turnwire.v1.DurationLimit
+	22, // 34: turnwire.v1.TimeoutPolicy.tool_call:type_name -> turnwire.v1.DurationLimit
+	22, // 35: turnwire.v1.TimeoutPolicy.wait:type_name -> turnwire.v1.DurationLimit
+	21, // 36: turnwire.v1.RetryPolicy.max_attempts:type_name -> turnwire.v1.CountLimit
+	22, // 37: turnwire.v1.RetryPolicy.initial_delay:type_name -> turnwire.v1.DurationLimit
+	22, // 38: turnwire.v1.RetryPolicy.max_delay:type_name -> turnwire.v1.DurationLimit
+	5,  // 39: turnwire.v1.CompletionPolicy.mode:type_name -> turnwire.v1.CompletionMode
+	21, // 40: turnwire.v1.CompletionPolicy.reserved_output_tokens:type_name -> turnwire.v1.CountLimit
+	20, // 41: turnwire.v1.ApprovalPolicy.rules:type_name -> turnwire.v1.PermissionRule
+	6,  // 42: turnwire.v1.ApprovalPolicy.read_only_action:type_name -> turnwire.v1.PermissionAction
+	6,  // 43: turnwire.v1.ApprovalPolicy.destructive_action:type_name -> turnwire.v1.PermissionAction
+	6,  // 44: turnwire.v1.ApprovalPolicy.default_action:type_name -> turnwire.v1.PermissionAction
+	7,  // 45: turnwire.v1.ApprovalPolicy.wait_expiry:type_name -> turnwire.v1.WaitExpiryMode
+	6,  // 46: turnwire.v1.PermissionRule.action:type_name -> turnwire.v1.PermissionAction
+	8,  // 47: turnwire.v1.CountLimit.mode:type_name -> turnwire.v1.LimitMode
+	27, // 48: turnwire.v1.DurationLimit.value:type_name -> google.protobuf.Duration
+	8,  // 49: turnwire.v1.DurationLimit.mode:type_name -> turnwire.v1.LimitMode
+	28, // 50: turnwire.v1.CostLimit.value:type_name -> turnwire.v1.Cost
+	8,  // 51: turnwire.v1.CostLimit.mode:type_name -> turnwire.v1.LimitMode
+	10, // 52: turnwire.v1.EffectivePolicy.policy:type_name -> turnwire.v1.Policy
+	25, // 53: turnwire.v1.EffectivePolicy.provenance:type_name -> turnwire.v1.PolicyProvenance
+	9,  // 54: turnwire.v1.PolicyProvenance.layer:type_name -> turnwire.v1.PolicyLayer
+	9,  // 55: turnwire.v1.PolicyProvenance.overridden:type_name -> turnwire.v1.PolicyLayer
+	21, // 56: turnwire.v1.LoopPolicy.MaxToolCallsPerToolEntry.value:type_name -> turnwire.v1.CountLimit
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_turnwire_v1_policy_proto_init() }
@@ -2173,7 +2245,7 @@ func file_turnwire_v1_policy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_turnwire_v1_policy_proto_rawDesc), len(file_turnwire_v1_policy_proto_rawDesc)),
-			NumEnums:      9,
+			NumEnums:      10,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -108,6 +108,38 @@ in with SubmitToolResults.
 """
 Global___ToolExecutionMode: _TypeAlias = ToolExecutionMode  # noqa: Y015
 
+class _MissingAttachmentMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MissingAttachmentModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MissingAttachmentMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MISSING_ATTACHMENT_MODE_UNSPECIFIED: _MissingAttachmentMode.ValueType  # 0
+    """Inherit."""
+    MISSING_ATTACHMENT_MODE_TELL: _MissingAttachmentMode.ValueType  # 1
+    """The model is told which, and why; the run goes on."""
+    MISSING_ATTACHMENT_MODE_FAIL: _MissingAttachmentMode.ValueType  # 2
+    """One that did not come ends the run as ERRORED with ATTACHMENT_NOT_READY,
+    before the model is called. A turn with one of the wrong kind is refused
+    with INVALID_ARGUMENT.
+    """
+
+class MissingAttachmentMode(_MissingAttachmentMode, metaclass=_MissingAttachmentModeEnumTypeWrapper):
+    """What happens when the model cannot see an attachment: it did not come in time,
+    or is of a kind that the model does not take.
+    """
+
+MISSING_ATTACHMENT_MODE_UNSPECIFIED: MissingAttachmentMode.ValueType  # 0
+"""Inherit."""
+MISSING_ATTACHMENT_MODE_TELL: MissingAttachmentMode.ValueType  # 1
+"""The model is told which, and why; the run goes on."""
+MISSING_ATTACHMENT_MODE_FAIL: MissingAttachmentMode.ValueType  # 2
+"""One that did not come ends the run as ERRORED with ATTACHMENT_NOT_READY,
+before the model is called. A turn with one of the wrong kind is refused
+with INVALID_ARGUMENT.
+"""
+Global___MissingAttachmentMode: _TypeAlias = MissingAttachmentMode  # noqa: Y015
+
 class _HistoryOverflowMode:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -489,8 +521,11 @@ class ContextPolicy(_message.Message):
     MAX_HISTORY_TOKENS_FIELD_NUMBER: _builtins.int
     ATTACHMENT_WAIT_FIELD_NUMBER: _builtins.int
     OVERFLOW_MODE_FIELD_NUMBER: _builtins.int
+    MISSING_ATTACHMENTS_FIELD_NUMBER: _builtins.int
     overflow_mode: Global___HistoryOverflowMode.ValueType
     """What happens to history that does not fit."""
+    missing_attachments: Global___MissingAttachmentMode.ValueType
+    """What happens when the model cannot see an attachment."""
     @_builtins.property
     def max_history_tokens(self) -> Global___CountLimit:
         """Tokens of history. Modes: D, N, U."""
@@ -507,10 +542,11 @@ class ContextPolicy(_message.Message):
         max_history_tokens: Global___CountLimit | None = ...,
         attachment_wait: Global___DurationLimit | None = ...,
         overflow_mode: Global___HistoryOverflowMode.ValueType = ...,
+        missing_attachments: Global___MissingAttachmentMode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attachment_wait", b"attachment_wait", "max_history_tokens", b"max_history_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_wait", b"attachment_wait", "max_history_tokens", b"max_history_tokens", "overflow_mode", b"overflow_mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_wait", b"attachment_wait", "max_history_tokens", b"max_history_tokens", "missing_attachments", b"missing_attachments", "overflow_mode", b"overflow_mode"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
