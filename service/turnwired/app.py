@@ -62,6 +62,7 @@ from turnwired.telemetry.port import McpTelemetry, Telemetry
 from turnwired.telemetry.settings import settings_from_environment
 from turnwired.tools.access import Access, AccessRule
 from turnwired.tools.catalog import CollisionPolicy
+from turnwired.tools.discovery import FirstDiscovery
 from turnwired.tools.grpc.config import GrpcService
 from turnwired.tools.grpc.endpoint import Endpoint
 from turnwired.tools.grpc.toolset import GrpcToolset
@@ -99,6 +100,8 @@ class Service:
     grace_seconds: float
     warm: asyncio.Event
     """Set when what loads in the background is there: prices, SDKs, the tools of every source that answers."""
+    discovery: FirstDiscovery
+    """Goes on beside the service. Whoever wants the first run to have the tools of slow sources waits for it."""
     http: HttpServer | None = None
 
     async def drain(self) -> None:
@@ -125,12 +128,13 @@ class Additions:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """An engine that is up, and what a server in front of it has to know. ``warm`` as in ``Service``."""
+    """An engine that is up, and what a server in front of it has to know. ``warm``, ``discovery`` as in ``Service``."""
 
     engine: Engine
     telemetry: Telemetry
     card: RateCard
     warm: asyncio.Event
+    discovery: FirstDiscovery
     callers: Callers
     tool_hosts: Registrations
     mcp_servers: McpServerPool
@@ -195,7 +199,8 @@ async def assembled(
         card = price_card(config, environ)
         warm = asyncio.Event()
         lazy = [member.toolset.set_id for member in members if member.config.lazy]
-        await stack.enter_async_context(_beside(_warm(card, config, registry, lazy, warm)))
+        discovery = FirstDiscovery(registry, lazy)
+        await stack.enter_async_context(_beside(_warm(card, config, registry, discovery, warm)))
         hooks = _python_hooks(config)
         for app in hook_apps(config.hooks, environ, config.source):
             client = HookClient(app)
@@ -204,7 +209,7 @@ async def assembled(
         wiring = _wiring(config, providers, registry, store, telemetry, _pricing(card), hooks, callers)
         engine = await stack.enter_async_context(Engine(wiring))
         servers = _mcp_servers(config, registry, members, telemetry.mcp)
-        yield Assembly(engine, telemetry, card, warm, callers, registrations, servers)
+        yield Assembly(engine, telemetry, card, warm, discovery, callers, registrations, servers)
 
 
 @asynccontextmanager
@@ -240,16 +245,16 @@ async def running(
             mcp_servers=McpServerService(assembly.mcp_servers),
             gate=Gate(callers),
         )
-        readiness = _Readiness(rpc, complete=not assembly.mcp_servers.needed)
-        await rpc.start(ready=readiness.complete)
+        readiness = _Readiness(rpc)
+        await rpc.start(ready=False)
         engine.on_store_change = readiness.store_changed
         stack.push_async_callback(rpc.stop, 1.0)
-        if not readiness.complete:
-            await stack.enter_async_context(_beside(readiness.wait_for(assembly.mcp_servers)))
+        await stack.enter_async_context(_beside(readiness.wait_for(assembly.discovery, assembly.mcp_servers)))
         http = await _http(config, engine, callers)
         if http is not None:
             stack.push_async_callback(http.stop, 1.0)
-        yield Service(engine, rpc, _address(config, rpc.port), config.server.grace_seconds, assembly.warm, http)
+        address, grace = _address(config, rpc.port), config.server.grace_seconds
+        yield Service(engine, rpc, address, grace, assembly.warm, assembly.discovery, http)
 
 
 async def _http(config: Config, engine: Engine, callers: Callers) -> HttpServer | None:
@@ -265,10 +270,12 @@ async def _http(config: Config, engine: Engine, callers: Callers) -> HttpServer 
 
 @dataclass(slots=True)
 class _Readiness:
-    """What health watchers are told: ready while the store works, once every required server has been there."""
+    """What health watchers are told: ready while the store works, once each source has answered or had its time, and
+    every required server has been there.
+    """
 
     rpc: RpcServer
-    complete: bool
+    complete: bool = False
     store_works: bool = True
 
     async def store_changed(self, works: bool) -> None:
@@ -276,8 +283,9 @@ class _Readiness:
         self.store_works = works
         await self.rpc.serving(works=works and self.complete)
 
-    async def wait_for(self, servers: McpServerPool) -> None:
-        """Be ready when the required servers are."""
+    async def wait_for(self, discovery: FirstDiscovery, servers: McpServerPool) -> None:
+        """Be ready when the tools are known, as far as they can be."""
+        await discovery.wait()
         await servers.required_listed()
         self.complete = True
         await self.rpc.serving(works=self.store_works)
@@ -347,15 +355,20 @@ def _access(config: Config) -> Access:
     return Access(tuple(AccessRule(frozenset(rule.roles), rule.allow, rule.deny) for rule in config.access))
 
 
-async def _warm(card: RateCard, config: Config, registry: Registry, lazy: Sequence[str], warm: asyncio.Event) -> None:
-    """Load the prices that the configured agents need, and tools but those of ``lazy`` sources, ahead of runs."""
+async def _warm(
+    card: RateCard, config: Config, registry: Registry, discovery: FirstDiscovery, warm: asyncio.Event
+) -> None:
+    """Load the prices that the configured agents need, and tools but those of lazy sources, ahead of runs."""
     models = {(agent.model.provider, agent.model.model) for agent in agents_of(config).values() if agent.model}
-    await anyio.to_thread.run_sync(card.warm, models, abandon_on_cancel=True)
-    if lazy:
-        await registry.discover(lazy)
-    else:
-        with suppress(ToolError):  # a required source that cannot be used: every run says so
-            await registry.view(ToolSelection(), Caller())
+    prices = asyncio.create_task(anyio.to_thread.run_sync(card.warm, models, abandon_on_cancel=True))
+    try:
+        await discovery.run()
+        if discovery.is_whole:
+            with suppress(ToolError):  # a required source that cannot be used: every run says so
+                await registry.view(ToolSelection(), Caller())
+        await prices
+    finally:
+        prices.cancel()
     warm.set()
 
 
@@ -539,6 +552,7 @@ def _source(toolset: Toolset, section: McpServer | Endpoint, options: SourceOpti
         include=section.include,
         exclude=section.exclude,
         required=section.required,
+        lazy=isinstance(section, McpServer) and section.lazy,
         priority=options.priority,
         kind=kind,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -48,6 +49,8 @@ from turnwired.runtime_calls import OwnCalls
 from turnwired.store.port import ApprovalFilter
 from turnwired.tools.port import Toolset, ToolView
 from turnwired.tools.registry import Source
+
+logger = logging.getLogger(__name__)
 
 ATTACH_ATTEMPTS = 10
 """How often a run's log is taken up again, about once a second, while the store that it is in does not work."""
@@ -106,6 +109,10 @@ OnEvent = Callable[[LoggedEvent | Rewound], Awaitable[None] | None]
 OnSettle = Callable[[TurnResult], Awaitable[None] | None]
 
 
+def _tell_awaited(set_ids: Sequence[str]) -> None:
+    logger.info("waiting for tool sources that have not answered yet: %s", ", ".join(set_ids))
+
+
 class Runtime:
     """Runs turns in this process, on asyncio. An async context manager; any number of turns may run at once.
 
@@ -115,8 +122,9 @@ class Runtime:
     ids in front, beside those of the configuration (``turnwired.tools.decorators`` wraps either kind of source).
     ``providers`` stand in for those that the configuration calls so. All of them are closed with the runtime.
 
-    Entering raises ConfigError. Leaving lets the runs in flight finish within ``server.grace_seconds`` and cancels the
-    rest; when an exception leaves it, all are cancelled at once. Either way each has settled then.
+    Entering waits until the tool sources have answered, and 10 seconds at most for those that do not; it raises
+    ConfigError. Leaving lets the runs in flight finish within ``server.grace_seconds`` and cancels the rest; when an
+    exception leaves it, all are cancelled at once. Either way each has settled then.
     """
 
     def __init__(
@@ -143,6 +151,11 @@ class Runtime:
         self._grace = config.server.grace_seconds
         assembly = await self._stack.enter_async_context(assembled(config, self._environ, self._additions))
         self._engine = assembly.engine
+        try:
+            await assembly.discovery.wait(_tell_awaited)
+        except BaseException:  # nothing that is entered is left to itself
+            await self._stack.aclose()
+            raise
         return self
 
     async def __aexit__(

@@ -153,6 +153,7 @@ async def main():
     }
     async with running(configured(config, {}), {}) as service:
         assert service.http is not None
+        await service.discovery.wait()
         listed = await service.engine.list_tools(Caller(), "default", ToolSelection())
         print([tool.ref.routed_name for tool in listed.tools if tool.ref.native_name == "echo"])
         print(["cannot be reached" in failure.message for failure in listed.failures])

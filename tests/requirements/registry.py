@@ -26,5 +26,8 @@ REQUIREMENTS: dict[str, str] = {
     "REG-24": "A provider that refuses additionalProperties is sent schemas without it; arguments are held to it here.",
     "REG-22": "A caller finds the tools that it may have and no others.",
     "REG-20": "What was shown and found in a run holds after a restart, from its log alone.",
+    "REG-25": "No run waits for a source that has not answered, but for one that is required or connected for it.",
+    "REG-26": "Who starts a service waits, bounded, until the sources have answered, and is told for whom.",
+    "REG-27": "That a source is there, or fails, is told to those alone who could have a tool of it.",
     "REG-21": "Only what changes in a listing is compiled anew, and equal selections share one view.",
 }

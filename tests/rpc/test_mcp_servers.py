@@ -69,6 +69,7 @@ async def operated(servers: Mapping[str, Mapping[str, object]], **more: object) 
     )
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(running(config, {"OPENAI_API_KEY": "k"}))
+        await service.discovery.wait()
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(service.address))
         mcp: mcp_server_service_pb2_grpc.McpServerServiceAsyncStub = mcp_server_service_pb2_grpc.McpServerServiceStub(
             channel
@@ -195,6 +196,11 @@ async def test_a_server_is_added_with_its_own_key_and_removed(monkeypatch: pytes
         added = (await s.mcp.AddMcpServer(request)).mcp_server
         assert (added.added, added.namespace) == (True, "n")
         assert SECRET not in repr(added)
+
+        async def connected() -> bool:
+            return any(name.startswith("n__") for name in await s.tools())
+
+        await eventually(connected)
         names = await s.tools()
         assert [name for name in names if name.startswith("n__")] == [
             "n__echo",

@@ -9,7 +9,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from turnwired.domain.approval import ApprovalDecision
     from turnwired.domain.model import OutputFormat
     from turnwired.rpc.client import Client
+    from turnwired.tools.discovery import FirstDiscovery
 
 # The processes that we start exec at once, and what gRPC would say about forking is no news to anybody.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
@@ -145,6 +146,7 @@ async def _serve(config_path: Path | None, listen: str | None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running(config) as service:
+        await _until_discovered(service.discovery, stop)
         console.print(f"turnwire {__version__} is listening on {service.address}", soft_wrap=True)
         if service.http is not None:
             console.print(f"MCP clients find its tools at {service.http.mcp_url}", soft_wrap=True)
@@ -517,8 +519,24 @@ async def _server(config_path: Path | None, target: Target | None, *, stores: bo
         changes["store"] = config.store.model_copy(update={"path": MEMORY})
     own = secrets.token_urlsafe(32)
     async with running(config.model_copy(update=changes), own_token=own) as service:
+        await service.discovery.wait(_tell_awaited)
         yield service.address, own
         await service.drain()
+
+
+def _tell_awaited(set_ids: Sequence[str]) -> None:
+    errors.print(f"waiting for the tools of {', '.join(set_ids)}", soft_wrap=True)
+
+
+async def _until_discovered(discovery: FirstDiscovery, stop: asyncio.Event) -> None:
+    """So that the first call after the line that names the address finds the tools; not if it is to stop before."""
+    tasks = [asyncio.create_task(discovery.wait(_tell_awaited)), asyncio.create_task(stop.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 def main() -> None:

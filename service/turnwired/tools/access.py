@@ -11,7 +11,7 @@ from typing import Final
 
 from turnwired.domain.run import OPERATOR_ROLE
 from turnwired.domain.tool import ToolRef, ToolSource
-from turnwired.tools.naming import Patterns, pattern_of
+from turnwired.tools.naming import Patterns, pattern_of, prefix_of
 
 _MOST_KEPT: Final = 1000
 Allows = Callable[[frozenset[str], ToolRef], bool]
@@ -59,6 +59,16 @@ class Access:
         allow, deny = self._patterns_of(roles)
         name = ref.routed_name
         return not deny.match(name) and allow.match(name)
+
+    def may_have(self, roles: frozenset[str], namespace: str | None, kind: ToolSource) -> bool:
+        """Whether somebody with these roles could be allowed any tool of a source, whatever tools it has."""
+        if kind is ToolSource.OPERATOR and OPERATOR_ROLE not in roles:
+            return False
+        if not self.rules:
+            return True
+        allow, deny = self._patterns_of(roles)
+        prefix = prefix_of(namespace)
+        return allow.may_match(prefix) and not deny.match_all(prefix)
 
     def _patterns_of(self, roles: frozenset[str]) -> tuple[Patterns, Patterns]:
         """What somebody with these roles is allowed and denied. Kept: a listing asks for every tool."""

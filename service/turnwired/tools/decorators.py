@@ -17,7 +17,7 @@ from turnwired.domain.message import Part, Text
 from turnwired.domain.permission import PERMISSIONS, is_permission, literal
 from turnwired.domain.tool import Tool
 from turnwired.tools.naming import pattern_of, routed_name
-from turnwired.tools.port import AsksPermission, ToolInvocation, ToolOutput, Toolset
+from turnwired.tools.port import AsksPermission, Discovers, ToolInvocation, ToolOutput, Toolset
 from turnwired.tools.result import capped_output
 from turnwired.tools.schema import Unusable, Validator, compile_schema, loads, validator_of, violations_of
 
@@ -144,6 +144,11 @@ class Decorated:
     def left_out(self) -> Sequence[Failure]:
         """The inner source's."""
         return self.inner.left_out
+
+    @property
+    def discovering(self) -> bool:
+        """The inner source's."""
+        return isinstance(self.inner, Discovers) and self.inner.discovering
 
     async def start(self) -> None:
         """Start the inner source."""

@@ -27,6 +27,11 @@ def routed_name(namespace: str | None, native_name: str) -> str:
     return f"{safe[: MAX_NAME_LENGTH - _HASH_LENGTH - 1]}_{digest[:_HASH_LENGTH]}"
 
 
+def prefix_of(namespace: str | None) -> str:
+    """What the routed names of a source begin with."""
+    return "" if namespace is None else _NOT_ALLOWED.sub("_", f"{namespace}__")
+
+
 @dataclass(frozen=True, slots=True)
 class Patterns:
     """Names and patterns of names, as they were written: ``*`` is any run of characters.
@@ -41,6 +46,17 @@ class Patterns:
     def match(self, name: str) -> bool:
         """Whether one of them covers the whole name."""
         return name in self.names or any(_covers(pieces, name) for pieces in self.pieces)
+
+    def may_match(self, prefix: str) -> bool:
+        """Whether one of them can cover a name that begins like this."""
+        begins = (pieces[0] for pieces in self.pieces)
+        return any(name.startswith(prefix) for name in self.names) or any(
+            first.startswith(prefix) or prefix.startswith(first) for first in begins
+        )
+
+    def match_all(self, prefix: str) -> bool:
+        """Whether one of them covers every name that begins like this."""
+        return any(not pieces[-1] and _covers(pieces, prefix) for pieces in self.pieces)
 
 
 def pattern_of(patterns: tuple[str, ...]) -> Patterns:

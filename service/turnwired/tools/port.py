@@ -124,6 +124,16 @@ def is_toolset(value: object) -> TypeGuard[Toolset]:
 
 
 @runtime_checkable
+class Discovers(Protocol):
+    """What a ``Toolset`` is besides that learns its tools from elsewhere, in a task of its own."""
+
+    @property
+    def discovering(self) -> bool:
+        """Whether the first attempt to learn them goes on, so that ``tools`` would wait for its end."""
+        ...
+
+
+@runtime_checkable
 class AsksPermission(Protocol):
     """What a ``Toolset`` is besides whose tools ask for something finer than their names, such as a path."""
 
@@ -216,8 +226,8 @@ class ToolRegistry(Protocol):
         ...
 
     async def view(self, selection: ToolSelection, caller: Caller, more: Sequence[Toolset] = ()) -> ToolView:
-        """The tools that a run of this caller sees, its own (``client_tools``) last. Waits for discovery, bounded;
-        broken sources are left out.
+        """The tools that a run of this caller sees, its own (``client_tools``) last. Waits, bounded, for sources that
+        are required or that are only now needed; others that have not answered, and broken ones, are left out.
 
         ``more`` are sources of this run alone, such as agents: under their native names, behind the others, whatever
         the selection includes; the registry neither starts nor closes them. Raises ToolError when a source that the

@@ -24,13 +24,21 @@ from turnwired.tools.client import client_tool_problems, client_toolsets
 from turnwired.tools.decorators import filtered, namespaced
 from turnwired.tools.finding import findable
 from turnwired.tools.naming import pattern_of
-from turnwired.tools.port import Toolset, ToolView
+from turnwired.tools.port import Discovers, Toolset, ToolView
 from turnwired.tools.view import Entry, Joined, View
 
 _LOG = logging.getLogger(__name__)
 _MAX_CACHED_VIEWS: Final = 64
 _GRACE: Final = 0.05
 """Seconds that a source may take to say what it knows, when it has held up views for as long as it may."""
+
+WITHHELD: Final = Failure(
+    phase=FailurePhase.ROUTING,
+    reason=Reason.TOOL_SOURCE_UNAVAILABLE,
+    message="a tool source that this deployment requires cannot be used now; operators see which",
+    retryable=True,
+)
+"""For callers who can have nothing of the source."""
 
 _Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str], frozenset[str]]
 
@@ -40,7 +48,8 @@ class Source:
     """A toolset and how the deployment uses it.
 
     ``namespace``: put in front of each name, ``None`` for plain names. ``include`` and ``exclude`` are patterns of
-    native names. ``required``: without it no run may start. ``priority``: of two sources that claim one name under
+    native names. ``required``: without it no run may start. ``lazy``: it is connected when a run needs it, which then
+    waits for it. ``priority``: of two sources that claim one name under
     ``CollisionPolicy.PRIORITY`` the higher one has it. ``kind``: by what reason it is missed.
     ``tenant``: the one whose callers alone have it, None for all.
     """
@@ -50,6 +59,7 @@ class Source:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     required: bool = False
+    lazy: bool = False
     priority: int = 0
     kind: ToolSource = ToolSource.LOCAL
     tenant: str | None = None
@@ -69,13 +79,24 @@ class Source:
 @dataclass(slots=True)
 class _Member:
     """A source of the registry. ``asked_at``: when it was asked first, by the loop's clock. ``known``: it has answered
-    when it was asked last.
+    when it was asked last. ``awaited``: ``discover`` waits for its first answer, so that no view does.
     """
 
     source: Source
     toolset: Toolset
     asked_at: float | None = None
     known: bool = False
+    awaited: bool = False
+
+    @property
+    def holds_up(self) -> bool:
+        """Whether a view waits for it."""
+        return self.source.required or self.source.lazy or not self.awaited
+
+    @property
+    def silent(self) -> bool:
+        """Whether it has not answered at all yet, and need not be asked to know it."""
+        return isinstance(self.toolset, Discovers) and self.toolset.discovering
 
 
 @dataclass(slots=True)
@@ -83,9 +104,10 @@ class Registry:
     """A ``ToolRegistry`` over the sources of a deployment.
 
     The order of ``sources`` is the order of tools, and ``collisions`` says who has a name that two of them claim.
-    ``discovery_timeout`` (seconds) bounds how long a source that is still being discovered holds up views, all of them
-    together, and ``required_timeout`` those without which there is no run. The first start of an MCP server on a busy
-    machine takes longer than the former. ``access`` says who may have which tools; see ``allow``.
+    ``discovery_timeout`` (seconds) bounds how long ``discover`` waits for each, and views for one that is needed only
+    now, all of them together; ``required_timeout`` is for those without which there is no run. No view waits for
+    another. The first start of an MCP server on a busy machine takes longer than the former. ``access`` says who may
+    have which tools; see ``allow``.
 
     A selection of more than ``find_above`` tools (0: never) is not shown: the model finds its tools, but for those that
     a selection names without a ``*`` or that match ``pinned``.
@@ -119,13 +141,29 @@ class Registry:
 
     async def add(self, source: Source) -> None:
         """Start one more source. Its tools come last; runs under way get them with their next iteration."""
-        member = _Member(source, source.decorated())
+        member = _Member(source, source.decorated(), awaited=True)
         self._members = (*self._members, member)
         await member.toolset.start()
 
     async def discover(self, but: Collection[str] = ()) -> None:
-        """Have the sources but those of these ids say what they offer, before a run needs it. Bounded as a view."""
-        await self._listings([member for member in self._members if member.toolset.set_id not in but], patient=True)
+        """Have the sources but those of these ids say what they offer, before a run needs it. Bounded."""
+        found = [member for member in self._members if member.toolset.set_id not in but]
+        for member in found:
+            member.awaited = True
+
+        async def ask(member: _Member) -> None:
+            with anyio.move_on_after(self._left(member)):
+                await _listing(member)
+                member.known = True
+
+        async with anyio.create_task_group() as group:
+            for member in found:
+                group.start_soon(ask, member)
+
+    @property
+    def undiscovered(self) -> Sequence[str]:
+        """Ids of the sources that ``discover`` still waits for."""
+        return [member.toolset.set_id for member in self._members if member.awaited and not member.known]
 
     async def remove(self, set_id: str) -> bool:
         """Close the sources of this id and forget them. False when there is none."""
@@ -168,13 +206,13 @@ class Registry:
     ) -> View:
         members = self._members
         listings = await self._listings(members, patient=patient)
+        hidden = frozenset(member.toolset.set_id for member in members if self._is_hidden(member.source, caller, roles))
         for member, listing in zip(members, listings, strict=True):
             if member.source.required and not listing.usable:
-                raise ToolError(listing.failures[0])
+                raise ToolError(WITHHELD if member.toolset.set_id in hidden else listing.failures[0])
         if not self._catalog.is_of(listings):
             self._catalog = compose(listings, self.collisions, self._catalog)
             self._views.clear()
-        hidden = frozenset(member.toolset.set_id for member in members if member.source.is_hidden_from(caller))
         key = (selection.include, selection.exclude, selection.narrow, roles, hidden)
         view = self._views.get(key)
         if view is None:
@@ -189,6 +227,10 @@ class Registry:
             return view
         named = (name for name in (*selection.include, *selection.narrow) if "*" not in name)
         return findable(view, pattern_of((*self.pinned, *named)))
+
+    def _is_hidden(self, source: Source, caller: Caller, roles: frozenset[str]) -> bool:
+        """Whether the caller can have nothing of it, and so is not to know that it is there."""
+        return source.is_hidden_from(caller) or not self.access.may_have(roles, source.namespace, source.kind)
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
         """What is wrong with a caller's own tools."""
@@ -217,24 +259,25 @@ class Registry:
         found: list[Listing | None] = [None] * len(members)
 
         async def ask(index: int, member: _Member) -> None:
-            with anyio.move_on_after(self._left(member) if patient else _GRACE):
+            with anyio.move_on_after(self._left(member) if patient and member.holds_up else _GRACE):
                 found[index] = await _listing(member)
 
         with anyio.move_on_after(_GRACE):  # those that have answered before do so at once: no tasks for them
             for index, member in enumerate(members):
                 if member.known:
                     found[index] = await _listing(member)
-        left = [index for index, listing in enumerate(found) if listing is None]
+        left = [
+            index
+            for index, member in enumerate(members)
+            if found[index] is None and not (member.silent and not (patient and member.holds_up))
+        ]
         if left:
             async with anyio.create_task_group() as group:
                 for index in left:
                     group.start_soon(ask, index, members[index])
         for index, member in enumerate(members):
             member.known = found[index] is not None
-        return tuple(
-            listing or _not_known(member, self._patience(member.source))
-            for member, listing in zip(members, found, strict=True)
-        )
+        return tuple(listing or _not_known(member) for member, listing in zip(members, found, strict=True))
 
 
 async def _listing(member: _Member) -> Listing:
@@ -253,8 +296,8 @@ async def _listing(member: _Member) -> Listing:
     return Listing(toolset, tools, failures, usable=failure is None or bool(tools), priority=priority)
 
 
-def _not_known(member: _Member, patience: float) -> Listing:
-    words = f"its tools were not known within {patience:g} s; it goes on trying"
+def _not_known(member: _Member) -> Listing:
+    words = "it has not said yet what it offers; it goes on being asked"
     return Listing(member.toolset, failures=(_unavailable(member.source, words),), usable=False)
 
 

@@ -90,6 +90,11 @@ class Peer:
         """What is known is old: ask as soon as no attempt has just failed."""
         self._wanted.set()
 
+    @property
+    def trying(self) -> bool:
+        """Whether the first attempt goes on."""
+        return self._owner is not None and not self._tried.is_set()
+
     async def first_try(self) -> None:
         """Return when the first attempt has ended, well or not. Bounded by the discovery timeout."""
         self.begin()

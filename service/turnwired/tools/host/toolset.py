@@ -94,6 +94,11 @@ class HostToolset:
         """Connect in the background."""
         self._peer.begin()
 
+    @property
+    def discovering(self) -> bool:
+        """Whether it is being asked for the first time."""
+        return self._peer.trying
+
     async def tools(self) -> Sequence[Tool]:
         """The tools that are known. Only the first attempt to learn them is waited for, later ones are not."""
         if self._listing is None and self._awaited:

@@ -85,6 +85,11 @@ class McpToolset:
         listing = self._listing()
         return () if listing is None else listing.left_out
 
+    @property
+    def discovering(self) -> bool:
+        """Whether the first attempt to connect goes on."""
+        return self.enabled and self.connection.listing is None and self.connection.trying
+
     async def start(self) -> None:
         """Connect in the background, unless the server is to be connected when it is first needed."""
         if not self._config.lazy:
