@@ -1,4 +1,4 @@
-"""Writes the code of the Go and TypeScript clients that is generated from ``proto/``; ``--check`` writes nothing.
+"""Writes the code of the Go, Rust and TypeScript clients that is generated from ``proto/``; ``--check`` writes nothing.
 
 Needs buf (``make buf``) and the toolchain of the language. One that is missing is said and passed over, unless it is
 named (``--only go``).
@@ -17,10 +17,14 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from scripts.toolchains import GO, TYPESCRIPT, Missing, go_plugins, node_modules, run
+from scripts.toolchains import GO, RUST, TYPESCRIPT, Missing, go_plugins, node_modules, run, rust_plugins
 
 BUF = ROOT / "scripts" / "buf" / "buf"
-TARGETS = {"go": GO / "turnwire", "typescript": TYPESCRIPT / "src" / "turnwire"}
+TARGETS = {
+    "go": GO / "turnwire",
+    "rust": RUST / "src" / "turnwire",
+    "typescript": TYPESCRIPT / "src" / "turnwire",
+}
 
 
 def _plugins_of_go(out: Path) -> list[dict[str, object]]:
@@ -31,6 +35,14 @@ def _plugins_of_go(out: Path) -> list[dict[str, object]]:
     ]
 
 
+def _plugins_of_rust(out: Path) -> list[dict[str, object]]:
+    place = rust_plugins()
+    messages = {"local": str(place / "protoc-gen-prost"), "out": str(out)}
+    # The stubs of a client: a server's would bring a web framework along.
+    stubs = {"local": str(place / "protoc-gen-tonic"), "out": str(out), "opt": ["no_server"]}
+    return [messages, stubs]
+
+
 def _plugins_of_typescript(out: Path) -> list[dict[str, object]]:
     plugin = node_modules() / ".bin" / "protoc-gen-es"
     return [{"local": str(plugin), "out": str(out), "opt": ["target=ts", "import_extension=js"]}]
@@ -38,6 +50,7 @@ def _plugins_of_typescript(out: Path) -> list[dict[str, object]]:
 
 LANGUAGES: dict[str, Callable[[Path], list[dict[str, object]]]] = {
     "go": _plugins_of_go,
+    "rust": _plugins_of_rust,
     "typescript": _plugins_of_typescript,
 }
 

@@ -16,12 +16,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GO = ROOT / "clients" / "go"
+RUST = ROOT / "clients" / "rust"
 TYPESCRIPT = ROOT / "clients" / "typescript"
 GO_PLUGINS = (
     "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12",
     "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2",
 )
+RUST_PLUGINS = ("protoc-gen-prost@0.5.0", "protoc-gen-tonic@0.5.0")
 SECONDS = 240.0
+COMPILE_SECONDS = 600.0
+"""A first build of Rust packages, on a machine that has other work too."""
 
 
 class Missing(Exception):
@@ -43,7 +47,7 @@ def program(name: str) -> str:
     return found
 
 
-def run(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> None:
+def run(*arguments: str | Path, cwd: Path | None = None, seconds: float = SECONDS, **environment: str) -> None:
     """Run a command of a toolchain. Raises Missing with the end of what it said."""
     ended = subprocess.run(
         arguments,
@@ -51,7 +55,7 @@ def run(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> 
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=seconds,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -67,6 +71,18 @@ def go_plugins() -> Path:
         if not (place / plugin.partition("@")[0].rpartition("/")[2]).exists():
             run(go, "install", plugin, GOBIN=str(place))
     return place
+
+
+def rust_plugins() -> Path:
+    """A directory with buf's plugins for Rust. Raises Missing."""
+    cargo = program("cargo")
+    place = cache("rust-plugins", *(plugin.encode() for plugin in RUST_PLUGINS))
+    for plugin in RUST_PLUGINS:
+        if not (place / "bin" / plugin.partition("@")[0]).exists():
+            # They run for a second: not worth the time of an optimised build.
+            quick = {"CARGO_PROFILE_RELEASE_OPT_LEVEL": "0", "CARGO_TARGET_DIR": str(place / "target")}
+            run(cargo, "install", "--locked", "--root", place, plugin, seconds=COMPILE_SECONDS, **quick)
+    return place / "bin"
 
 
 def node_modules() -> Path:

@@ -1,0 +1,188 @@
+//! The connection to a server: its address, the caller's token, deadlines, limits, and which calls may be tried again.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Response, Status};
+
+use crate::cursor::Resume;
+use crate::error::{Error, SetupError};
+use crate::v1::turn_service_client::TurnServiceClient;
+
+/// The channel, with the caller's token in each call: what a generated stub is made of.
+pub type Service = InterceptedService<Channel, Bearer>;
+
+/// Tries of a call that is safe to make twice, the first one counted.
+const TRIES: u32 = 4;
+
+/// Calls a Turnwire server. Cheap to clone; clones share the connection.
+#[derive(Debug, Clone)]
+pub struct Client {
+    service: Service,
+    deadline: Duration,
+    max_message_bytes: usize,
+}
+
+impl Client {
+    /// A client of the server at `target`: `host:port`, or a URL. It connects with the first call.
+    #[must_use]
+    pub fn builder(target: impl Into<String>) -> Builder {
+        Builder {
+            target: target.into(),
+            token: None,
+            deadline: Duration::from_secs(30),
+            max_message_bytes: 16 << 20,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+
+    /// The same client, whose unary calls have this long.
+    #[must_use]
+    pub fn with_deadline(&self, deadline: Duration) -> Self {
+        Self { deadline, ..self.clone() }
+    }
+
+    /// What to make a generated stub of, for calls that this client has no method for.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        self.service.clone()
+    }
+
+    /// The largest message that is sent or taken.
+    #[must_use]
+    pub fn max_message_bytes(&self) -> usize {
+        self.max_message_bytes
+    }
+
+    pub(crate) fn turns(&self) -> TurnServiceClient<Service> {
+        TurnServiceClient::new(self.service())
+            .max_decoding_message_size(self.max_message_bytes)
+            .max_encoding_message_size(self.max_message_bytes)
+    }
+
+    /// Makes a unary call within the deadline; again while the server is not there, if that is safe.
+    pub(crate) async fn unary<Q, R, F>(
+        &self,
+        safe: bool,
+        request: Q,
+        call: impl Fn(tonic::Request<Q>) -> F,
+    ) -> Result<R, Error>
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        let deadline = Instant::now() + self.deadline;
+        let backoff = Resume::default();
+        let tries = async {
+            for failures in 1.. {
+                let mut request = tonic::Request::new(request.clone());
+                request.set_timeout(deadline.duration_since(Instant::now()));
+                match call(request).await {
+                    Ok(response) => return Ok(response.into_inner()),
+                    Err(status) if safe && failures < TRIES && status.code() == Code::Unavailable => {
+                        sleep(backoff.delay(failures)).await;
+                    }
+                    Err(status) => return Err(status.into()),
+                }
+            }
+            unreachable!("the last try returns")
+        };
+        timeout_at(deadline, tries).await.map_err(|_| Error::DeadlineExceeded)?
+    }
+}
+
+/// What a [`Client`] is made of.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    target: String,
+    token: Option<String>,
+    deadline: Duration,
+    max_message_bytes: usize,
+    #[cfg(feature = "tls")]
+    tls: Option<tonic::transport::ClientTlsConfig>,
+}
+
+impl Builder {
+    /// Sends `authorization: Bearer TOKEN` with every call.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// How long a unary call may take, its further tries included. 30 s unless said.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// The largest message that is sent or taken. 16 MiB unless said.
+    #[must_use]
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.max_message_bytes = bytes;
+        self
+    }
+
+    /// Speaks TLS. `ClientTlsConfig::new().with_enabled_roots()` trusts whom the system trusts.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, settings: tonic::transport::ClientTlsConfig) -> Self {
+        self.tls = Some(settings);
+        self
+    }
+
+    /// The client, not yet connected. Within a Tokio runtime only.
+    pub fn build(self) -> Result<Client, SetupError> {
+        let endpoint = self.endpoint()?;
+        let token = self.token.map(|token| format!("Bearer {token}").parse()).transpose()?;
+        let bearer = Bearer::new(token);
+        let service = InterceptedService::new(endpoint.connect_lazy(), bearer);
+        Ok(Client { service, deadline: self.deadline, max_message_bytes: self.max_message_bytes })
+    }
+
+    #[cfg(feature = "tls")]
+    fn endpoint(&self) -> Result<Endpoint, tonic::transport::Error> {
+        match &self.tls {
+            Some(settings) => Endpoint::from_shared(self.url("https"))?.tls_config(settings.clone()),
+            None => Endpoint::from_shared(self.url("http")),
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn endpoint(&self) -> Result<Endpoint, tonic::transport::Error> {
+        Endpoint::from_shared(self.url("http"))
+    }
+
+    fn url(&self, scheme: &str) -> String {
+        if self.target.contains("://") { self.target.clone() } else { format!("{scheme}://{}", self.target) }
+    }
+}
+
+/// Puts the caller's token into each call.
+#[derive(Debug, Clone)]
+pub struct Bearer(Option<MetadataValue<Ascii>>);
+
+impl Bearer {
+    fn new(mut token: Option<MetadataValue<Ascii>>) -> Self {
+        if let Some(value) = &mut token {
+            value.set_sensitive(true); // Debug does not show it
+        }
+        Self(token)
+    }
+}
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        Ok(request)
+    }
+}

@@ -1,0 +1,265 @@
+//! `run`: follows a turn and answers what it waits for.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::client::Client;
+use crate::cursor::{Resume, Update};
+use crate::error::Error;
+use crate::follow::{FollowOptions, Updates};
+use crate::tools::{Answer, Answers, Decision};
+use crate::v1::run_event::Event;
+use crate::v1::{
+    Approval, CancelRunRequest, Cursor, OnDisconnect, OnWait, RunTurnRequest, SubmitToolResultsRequest, WatchRunRequest,
+};
+use crate::view::RunView;
+
+/// How long a run that is left may take to be told so.
+const CANCEL_TIME: Duration = Duration::from_secs(5);
+
+/// What [`Client::run`] needs: functions for tools, a decision for approvals, and what to show.
+#[derive(Default)]
+pub struct RunOptions<'a> {
+    follow: FollowOptions,
+    answers: Answers<'a>,
+    on_update: Option<Box<dyn FnMut(&Update) + Send + 'a>>,
+}
+
+impl<'a> RunOptions<'a> {
+    /// Answers nothing and shows nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Calls this function when the model calls the client tool of this name, which the turn must declare.
+    ///
+    /// The arguments are read from the model's JSON; what cannot be read is an error that the model is told, and so is
+    /// an `Err`. A string as result is text for the model, any other value is JSON. Functions run concurrently, within
+    /// the future of [`Client::run`].
+    #[must_use]
+    pub fn tool<A, R, E, F, Fut>(mut self, name: impl Into<String>, function: F) -> Self
+    where
+        A: DeserializeOwned,
+        R: Serialize,
+        E: Display,
+        F: Fn(A) -> Fut + Send + Sync + 'a,
+        Fut: Future<Output = Result<R, E>> + Send + 'a,
+    {
+        self.answers.tool(name.into(), function);
+        self
+    }
+
+    /// Asks this function for every approval.
+    #[must_use]
+    pub fn approve<F, Fut>(mut self, function: F) -> Self
+    where
+        F: Fn(Approval) -> Fut + Send + Sync + 'a,
+        Fut: Future<Output = Decision> + Send + 'a,
+    {
+        self.answers.approve(function);
+        self
+    }
+
+    /// Shows this function every update as it comes.
+    #[must_use]
+    pub fn on_update(mut self, function: impl FnMut(&Update) + Send + 'a) -> Self {
+        self.on_update = Some(Box::new(function));
+        self
+    }
+
+    /// Time for the whole run, tools and people included.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.follow.timeout = Some(timeout);
+        self
+    }
+
+    /// How a cut stream is taken up again.
+    #[must_use]
+    pub fn resume(mut self, resume: Resume) -> Self {
+        self.follow.resume = resume;
+        self
+    }
+}
+
+impl Client {
+    /// Runs a turn to its end and answers what it waits for. `on_wait` of the request is this function's own.
+    ///
+    /// Returns early, with [`RunView::waiting`] set, when the run waits for nothing that can be answered here. Dropping
+    /// the future stops the functions and the run, unless its `on_disconnect` lets it go on.
+    pub async fn run(&self, mut request: RunTurnRequest, options: RunOptions<'_>) -> Result<RunView, Error> {
+        let deadline = options.follow.timeout.map(|timeout| Instant::now() + timeout);
+        let resume = options.follow.resume;
+        let detail = request.stream_detail;
+        let outlives_us = outlives_stream(&request);
+        // A stream that stays open could not be left without ending a stateless run.
+        request.on_wait = OnWait::Close.into();
+
+        let mut driver = Driver::new(self.clone(), options);
+        driver.drive(self.updates(request.into(), resume, deadline), false).await?;
+        let Some(run_id) = driver.view.run_id().filter(|_| driver.answerable()).map(str::to_owned) else {
+            return Ok(driver.view);
+        };
+        let watch = WatchRunRequest {
+            run_id: run_id.clone(),
+            after: Some(driver.cursor),
+            stream_detail: detail,
+            on_wait: OnWait::KeepOpen.into(),
+        };
+        let mut left = CancelWhenLeft { client: self.clone(), run_id, armed: !outlives_us };
+        let ended = driver.drive(self.updates(watch.into(), resume, deadline), true).await;
+        match ended {
+            Err(Error::DeadlineExceeded) => left.cancel().await,
+            _ => left.armed = false,
+        }
+        ended.map(|()| driver.view)
+    }
+}
+
+/// Whether a run goes on when the stream that began it is left.
+fn outlives_stream(request: &RunTurnRequest) -> bool {
+    match request.on_disconnect() {
+        OnDisconnect::Continue => true,
+        OnDisconnect::Cancel => false,
+        OnDisconnect::Unspecified => request.turn.as_ref().is_some_and(|turn| turn.session_id.is_some()),
+    }
+}
+
+/// Tells the server that nobody waits for a run any more, if it is dropped before the run was read to its end. A
+/// WatchRun stream does not: leaving one means nothing to the run.
+struct CancelWhenLeft {
+    client: Client,
+    run_id: String,
+    armed: bool,
+}
+
+impl CancelWhenLeft {
+    /// Cancels the run if it is to be, and waits for the answer. That it cannot be reached does not matter here.
+    async fn cancel(&mut self) {
+        if self.armed {
+            let asked = self.ask();
+            self.armed = false;
+            asked.await;
+        }
+    }
+
+    fn ask(&self) -> impl Future<Output = ()> + Send + 'static {
+        let client = self.client.with_deadline(CANCEL_TIME);
+        let request = CancelRunRequest { run_id: self.run_id.clone(), comment: String::new() };
+        async move {
+            let _ = client.cancel_run(request).await;
+        }
+    }
+}
+
+impl Drop for CancelWhenLeft {
+    fn drop(&mut self) {
+        if self.armed
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(self.ask());
+        }
+    }
+}
+
+type Works<'a> = FuturesUnordered<futures_util::future::BoxFuture<'a, Result<(), Error>>>;
+
+/// Reads streams into a view and makes the answers meanwhile.
+struct Driver<'a> {
+    client: Client,
+    answers: Answers<'a>,
+    on_update: Option<Box<dyn FnMut(&Update) + Send + 'a>>,
+    works: Works<'a>,
+    view: RunView,
+    cursor: Cursor,
+}
+
+impl<'a> Driver<'a> {
+    fn new(client: Client, options: RunOptions<'a>) -> Self {
+        Self {
+            client,
+            answers: options.answers,
+            on_update: options.on_update,
+            works: Works::new(),
+            view: RunView::default(),
+            cursor: Cursor::default(),
+        }
+    }
+
+    /// Whether the run waits for something that is, was or can be answered.
+    fn answerable(&self) -> bool {
+        self.view.waiting().is_some_and(|waiting| self.answers.cover(&waiting))
+    }
+
+    /// Reads a stream to its end; with `leave`, only until the run waits for nothing that can be answered.
+    async fn drive(&mut self, mut updates: Updates, leave: bool) -> Result<(), Error> {
+        loop {
+            tokio::select! {
+                update = updates.next() => match update.transpose()? {
+                    None => return Ok(()),
+                    Some(update) => {
+                        if self.take(&update) && leave && self.stuck() {
+                            return Ok(());
+                        }
+                    }
+                },
+                Some(answered) = self.works.next() => answered?,
+            }
+        }
+    }
+
+    /// Takes an update; whether what the run waits for may have changed.
+    fn take(&mut self, update: &Update) -> bool {
+        self.view.apply(update);
+        self.cursor = update.cursor;
+        if let Some(show) = &mut self.on_update {
+            show(update);
+        }
+        let changes = |event: &Option<Event>| {
+            matches!(event, Some(Event::RunWaiting(_) | Event::ApprovalResolved(_) | Event::ToolCallFinished(_)))
+        };
+        let changed = update.events.iter().any(|event| changes(&event.event));
+        if changed {
+            self.begin();
+        }
+        changed
+    }
+
+    fn stuck(&self) -> bool {
+        self.view.waiting().is_some_and(|waiting| !self.answers.cover(&waiting))
+    }
+
+    fn begin(&mut self) {
+        let (Some(run_id), Some(waiting)) = (self.view.run_id(), self.view.waiting()) else { return };
+        for work in self.answers.begin(run_id, waiting) {
+            let (client, run_id) = (self.client.clone(), run_id.to_owned());
+            self.works.push(async move { send(&client, run_id, work.await).await }.boxed());
+        }
+    }
+}
+
+/// Sends an answer. That the run has ended or that somebody else was first is no error: the stream says so.
+async fn send(client: &Client, run_id: String, answer: Answer) -> Result<(), Error> {
+    let sent = match answer {
+        Answer::Result(result) => {
+            let request = SubmitToolResultsRequest { run_id, results: vec![result] };
+            client.submit_tool_results(request).await.map(drop)
+        }
+        Answer::Decision(request) => client.resolve_approval(*request).await.map(drop),
+    };
+    match sent {
+        Err(error) => match error.reason() {
+            Some("RUN_SETTLED" | "APPROVAL_ALREADY_RESOLVED" | "APPROVAL_NOT_FOUND") => Ok(()),
+            _ => Err(error),
+        },
+        Ok(()) => Ok(()),
+    }
+}
