@@ -37,10 +37,11 @@ def _plugins_of_go(out: Path) -> list[dict[str, object]]:
 
 def _plugins_of_rust(out: Path) -> list[dict[str, object]]:
     place = rust_plugins()
-    messages = {"local": str(place / "protoc-gen-prost"), "out": str(out)}
-    # The stubs of a client: a server's would bring a web framework along.
-    stubs = {"local": str(place / "protoc-gen-tonic"), "out": str(out), "opt": ["no_server"]}
-    return [messages, stubs]
+    return [
+        {"local": str(place / "protoc-gen-prost"), "out": str(out)},
+        # The stubs of a client: a server's would bring a web framework along.
+        {"local": str(place / "protoc-gen-tonic"), "out": str(out), "opt": ["no_server"]},
+    ]
 
 
 def _plugins_of_typescript(out: Path) -> list[dict[str, object]]:

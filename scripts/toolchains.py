@@ -79,9 +79,12 @@ def rust_plugins() -> Path:
     place = cache("rust-plugins", *(plugin.encode() for plugin in RUST_PLUGINS))
     for plugin in RUST_PLUGINS:
         if not (place / "bin" / plugin.partition("@")[0]).exists():
-            # They run for a second: not worth the time of an optimised build.
-            quick = {"CARGO_PROFILE_RELEASE_OPT_LEVEL": "0", "CARGO_TARGET_DIR": str(place / "target")}
-            run(cargo, "install", "--locked", "--root", place, plugin, seconds=COMPILE_SECONDS, **quick)
+            run(
+                *(cargo, "install", "--locked", "--root", place, plugin),
+                seconds=COMPILE_SECONDS,
+                CARGO_TARGET_DIR=str(place / "target"),
+                CARGO_PROFILE_RELEASE_OPT_LEVEL="0",  # they run for a second: not worth an optimised build
+            )
     return place / "bin"
 
 

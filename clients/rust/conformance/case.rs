@@ -33,6 +33,7 @@ enum Tool {
     Return(Box<RawValue>),
     Fail(String),
     Echo(bool),
+    Hang(bool),
 }
 
 #[derive(Deserialize)]
@@ -102,7 +103,8 @@ impl Case {
                 match tool.clone() {
                     Tool::Return(value) => Ok(value),
                     Tool::Echo(true) => Ok(arguments),
-                    Tool::Echo(false) => Err("this is no echo".to_owned()),
+                    Tool::Hang(true) => std::future::pending().await,
+                    Tool::Echo(false) | Tool::Hang(false) => Err("a case says true or nothing".to_owned()),
                     Tool::Fail(text) => Err(text),
                 }
             });

@@ -95,7 +95,7 @@ calls! {
         safe put_agent(PutAgentRequest) -> PutAgentResponse;
         /// Reads one agent.
         safe get_agent(GetAgentRequest) -> GetAgentResponse;
-        /// Lists agents by agent_id.
+        /// Lists agents by their ids.
         safe list_agents(ListAgentsRequest) -> ListAgentsResponse;
     }
     ServerServiceClient {

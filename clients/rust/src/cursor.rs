@@ -44,9 +44,9 @@ impl Resume {
 /// What a reader calls: a new turn, or a run that exists.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// RunTurn.
+    /// `RunTurn`.
     Turn(Box<RunTurnRequest>),
-    /// WatchRun.
+    /// `WatchRun`.
     Watch(WatchRunRequest),
 }
 
@@ -178,7 +178,7 @@ impl Reader {
         self.finished
     }
 
-    /// The next call: RunTurn until the run is known, then WatchRun. Both go on after the cursor.
+    /// The next call: `RunTurn` until the run is known, then `WatchRun`. Both go on after the cursor.
     #[must_use]
     pub fn request(&self) -> Request {
         match (&self.turn, &self.run_id) {

@@ -60,7 +60,7 @@ pub struct TurnwireError {
 pub struct StreamLost {
     /// `None` when the server never told it.
     pub run_id: Option<String>,
-    /// A later WatchRun from here goes on where this stream stopped.
+    /// A later `WatchRun` from here goes on where this stream stopped.
     pub cursor: Cursor,
     /// The last error, when the last call ended with one.
     #[source]
@@ -93,7 +93,7 @@ impl Error {
 impl From<Status> for Error {
     fn from(status: Status) -> Self {
         // What the channel says of a deadline that passed here is CANCELLED.
-        let passed_here = status.source().is_some_and(|error| error.is::<TimeoutExpired>());
+        let passed_here = status.source().is_some_and(<dyn std::error::Error>::is::<TimeoutExpired>);
         if status.code() == Code::DeadlineExceeded || passed_here {
             return Self::DeadlineExceeded;
         }

@@ -19,7 +19,7 @@ use crate::v1::{RunTurnResponse, WatchRunResponse};
 /// How a run is followed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FollowOptions {
-    /// Time over all calls. It is the deadline of the call, which RunTurn takes as a limit of the run. None unless said.
+    /// Time over all calls. It is the deadline of the call, which `RunTurn` takes as a limit of the run. None unless said.
     pub timeout: Option<Duration>,
     /// How a cut stream is taken up again.
     pub resume: Resume,
@@ -40,7 +40,7 @@ impl Client {
     /// Runs a turn or watches a run, and gives what happens until `RunFinished` (or `RunWaiting` with
     /// `ON_WAIT_CLOSE`).
     ///
-    /// A cut stream is taken up again where it stopped, by WatchRun once the run is known. A turn without a
+    /// A cut stream is taken up again where it stopped, by `WatchRun` once the run is known. A turn without a
     /// `request_id` gets one, so that this is safe. An error is the last item: [`Error::StreamLost`] after
     /// [`Resume::attempts`] calls in a row that brought nothing, else what the server said.
     #[must_use]

@@ -15,6 +15,11 @@
 //! [`Client::follow`] gives a stream of [`Update`]s, [`RunView`] folds them, and [`Client::run`] also calls tools and
 //! answers approvals. Dropping a stream or a future cancels its call. Messages and stubs of the contract are in [`v1`].
 
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod calls;
 mod client;
 pub mod cursor;

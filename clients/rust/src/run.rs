@@ -24,12 +24,14 @@ use crate::view::RunView;
 /// How long a run that is left may take to be told so.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
 
+type Show<'a> = Box<dyn FnMut(&Update) + Send + 'a>;
+
 /// What [`Client::run`] needs: functions for tools, a decision for approvals, and what to show.
 #[derive(Default)]
 pub struct RunOptions<'a> {
     follow: FollowOptions,
     answers: Answers<'a>,
-    on_update: Option<Box<dyn FnMut(&Update) + Send + 'a>>,
+    on_update: Option<Show<'a>>,
 }
 
 impl<'a> RunOptions<'a> {
@@ -98,27 +100,13 @@ impl Client {
     pub async fn run(&self, mut request: RunTurnRequest, options: RunOptions<'_>) -> Result<RunView, Error> {
         let deadline = options.follow.timeout.map(|timeout| Instant::now() + timeout);
         let resume = options.follow.resume;
-        let detail = request.stream_detail;
-        let outlives_us = outlives_stream(&request);
+        let mut driver = Driver::new(self.clone(), options, &request);
         // A stream that stays open could not be left without ending a stateless run.
         request.on_wait = OnWait::Close.into();
-
-        let mut driver = Driver::new(self.clone(), options);
-        driver.drive(self.updates(request.into(), resume, deadline), false).await?;
-        let Some(run_id) = driver.view.run_id().filter(|_| driver.answerable()).map(str::to_owned) else {
-            return Ok(driver.view);
-        };
-        let watch = WatchRunRequest {
-            run_id: run_id.clone(),
-            after: Some(driver.cursor),
-            stream_detail: detail,
-            on_wait: OnWait::KeepOpen.into(),
-        };
-        let mut left = CancelWhenLeft { client: self.clone(), run_id, armed: !outlives_us };
-        let ended = driver.drive(self.updates(watch.into(), resume, deadline), true).await;
+        let ended = driver.run(request, resume, deadline).await;
         match ended {
-            Err(Error::DeadlineExceeded) => left.cancel().await,
-            _ => left.armed = false,
+            Err(Error::DeadlineExceeded) => driver.left.cancel().await,
+            _ => driver.left.armed = false,
         }
         ended.map(|()| driver.view)
     }
@@ -133,39 +121,38 @@ fn outlives_stream(request: &RunTurnRequest) -> bool {
     }
 }
 
-/// Tells the server that nobody waits for a run any more, if it is dropped before the run was read to its end. A
-/// WatchRun stream does not: leaving one means nothing to the run.
+/// Tells the server that nobody waits for a run any more, if it is dropped while it is armed and the run has begun to
+/// wait: by then no stream is open that would say so by its end. Leaving a `WatchRun` means nothing to the run.
 struct CancelWhenLeft {
     client: Client,
-    run_id: String,
+    run_id: Option<String>,
     armed: bool,
 }
 
 impl CancelWhenLeft {
-    /// Cancels the run if it is to be, and waits for the answer. That it cannot be reached does not matter here.
+    /// Cancels the run if it is to be, and waits for the answer.
     async fn cancel(&mut self) {
-        if self.armed {
-            let asked = self.ask();
-            self.armed = false;
+        if let Some(asked) = self.ask() {
             asked.await;
         }
     }
 
-    fn ask(&self) -> impl Future<Output = ()> + Send + 'static {
+    /// The call that cancels the run, once. That it cannot be made does not matter to who has left.
+    fn ask(&mut self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let run_id = self.run_id.take().filter(|_| self.armed)?;
         let client = self.client.with_deadline(CANCEL_TIME);
-        let request = CancelRunRequest { run_id: self.run_id.clone(), comment: String::new() };
-        async move {
-            let _ = client.cancel_run(request).await;
-        }
+        Some(async move {
+            let _ = client.cancel_run(CancelRunRequest { run_id, comment: String::new() }).await;
+        })
     }
 }
 
 impl Drop for CancelWhenLeft {
     fn drop(&mut self) {
-        if self.armed
+        if let Some(asked) = self.ask()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(self.ask());
+            runtime.spawn(asked);
         }
     }
 }
@@ -176,15 +163,18 @@ type Works<'a> = FuturesUnordered<futures_util::future::BoxFuture<'a, Result<(),
 struct Driver<'a> {
     client: Client,
     answers: Answers<'a>,
-    on_update: Option<Box<dyn FnMut(&Update) + Send + 'a>>,
+    on_update: Option<Show<'a>>,
     works: Works<'a>,
     view: RunView,
     cursor: Cursor,
+    left: CancelWhenLeft,
 }
 
 impl<'a> Driver<'a> {
-    fn new(client: Client, options: RunOptions<'a>) -> Self {
+    fn new(client: Client, options: RunOptions<'a>, request: &RunTurnRequest) -> Self {
+        let left = CancelWhenLeft { client: client.clone(), run_id: None, armed: !outlives_stream(request) };
         Self {
+            left,
             client,
             answers: options.answers,
             on_update: options.on_update,
@@ -192,6 +182,18 @@ impl<'a> Driver<'a> {
             view: RunView::default(),
             cursor: Cursor::default(),
         }
+    }
+
+    /// The turn until it ends or waits, then what follows its answers.
+    async fn run(&mut self, request: RunTurnRequest, resume: Resume, deadline: Option<Instant>) -> Result<(), Error> {
+        let stream_detail = request.stream_detail;
+        self.drive(self.client.updates(request.into(), resume, deadline), false).await?;
+        let Some(run_id) = self.view.run_id().filter(|_| self.answerable()).map(str::to_owned) else {
+            return Ok(());
+        };
+        let on_wait = OnWait::KeepOpen.into();
+        let watch = WatchRunRequest { run_id, after: Some(self.cursor), stream_detail, on_wait };
+        self.drive(self.client.updates(watch.into(), resume, deadline), true).await
     }
 
     /// Whether the run waits for something that is, was or can be answered.
@@ -223,10 +225,10 @@ impl<'a> Driver<'a> {
         if let Some(show) = &mut self.on_update {
             show(update);
         }
-        let changes = |event: &Option<Event>| {
+        let bears = |event: &Option<Event>| {
             matches!(event, Some(Event::RunWaiting(_) | Event::ApprovalResolved(_) | Event::ToolCallFinished(_)))
         };
-        let changed = update.events.iter().any(|event| changes(&event.event));
+        let changed = update.events.iter().any(|event| bears(&event.event));
         if changed {
             self.begin();
         }
@@ -239,6 +241,7 @@ impl<'a> Driver<'a> {
 
     fn begin(&mut self) {
         let (Some(run_id), Some(waiting)) = (self.view.run_id(), self.view.waiting()) else { return };
+        self.left.run_id = Some(run_id.to_owned());
         for work in self.answers.begin(run_id, waiting) {
             let (client, run_id) = (self.client.clone(), run_id.to_owned());
             self.works.push(async move { send(&client, run_id, work.await).await }.boxed());
@@ -250,7 +253,7 @@ impl<'a> Driver<'a> {
 async fn send(client: &Client, run_id: String, answer: Answer) -> Result<(), Error> {
     let sent = match answer {
         Answer::Result(result) => {
-            let request = SubmitToolResultsRequest { run_id, results: vec![result] };
+            let request = SubmitToolResultsRequest { run_id, results: vec![*result] };
             client.submit_tool_results(request).await.map(drop)
         }
         Answer::Decision(request) => client.resolve_approval(*request).await.map(drop),

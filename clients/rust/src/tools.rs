@@ -22,7 +22,7 @@ type Approve<'a> = Box<dyn Fn(Approval) -> BoxFuture<'a, Decision> + Send + Sync
 /// The answer to an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    decision: ApprovalDecision,
+    answer: ApprovalDecision,
     patterns: Vec<String>,
     comment: String,
     input_json: Option<String>,
@@ -59,15 +59,15 @@ impl Decision {
         Self { comment: comment.into(), ..Self::of(ApprovalDecision::Reject) }
     }
 
-    fn of(decision: ApprovalDecision) -> Self {
-        Self { decision, patterns: Vec::new(), comment: String::new(), input_json: None }
+    fn of(answer: ApprovalDecision) -> Self {
+        Self { answer, patterns: Vec::new(), comment: String::new(), input_json: None }
     }
 }
 
 /// An answer that is on its way to the run.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Result(ToolResult),
+    Result(Box<ToolResult>),
     Decision(Box<ResolveApprovalRequest>),
 }
 
@@ -126,7 +126,7 @@ impl<'a> Answers<'a> {
             let Some(tool) = self.tools.get(name_of(&call)) else { continue };
             if self.begun.insert(call.call_id.clone()) {
                 let work = tool(&call.arguments_json);
-                works.push(Box::pin(async move { Answer::Result(result(call.call_id, work.await)) }));
+                works.push(Box::pin(async move { Answer::Result(Box::new(result(call.call_id, work.await))) }));
             }
         }
         for approval in waiting.approvals {
@@ -141,7 +141,7 @@ impl<'a> Answers<'a> {
                 let work = approve(approval);
                 works.push(Box::pin(async move {
                     let decided = work.await;
-                    request.decision = decided.decision.into();
+                    request.decision = decided.answer.into();
                     request.always_patterns = decided.patterns;
                     request.comment = decided.comment;
                     request.input_json = decided.input_json;
@@ -206,7 +206,7 @@ mod tests {
             answers.begin("run-1", waiting(&[call(&format!("{name} {arguments_json}"), name, arguments_json)], &[]));
         let [work] = <[_; 1]>::try_from(works).ok().expect("one call is one work");
         match work.now_or_never() {
-            Some(Answer::Result(result)) => result,
+            Some(Answer::Result(result)) => *result,
             other => panic!("{other:?}"),
         }
     }
