@@ -279,6 +279,9 @@ pub struct ContextPolicy {
     /// What happens to history that does not fit.
     #[prost(enumeration="HistoryOverflowMode", tag="3")]
     pub overflow_mode: i32,
+    /// What happens when the model cannot see an attachment.
+    #[prost(enumeration="MissingAttachmentMode", tag="4")]
+    pub missing_attachments: i32,
 }
 /// What the model may produce.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -609,6 +612,42 @@ impl ToolExecutionMode {
             "TOOL_EXECUTION_MODE_UNSPECIFIED" => Some(Self::Unspecified),
             "TOOL_EXECUTION_MODE_EXECUTE" => Some(Self::Execute),
             "TOOL_EXECUTION_MODE_RETURN" => Some(Self::Return),
+            _ => None,
+        }
+    }
+}
+/// What happens when the model cannot see an attachment: it did not come in time,
+/// or is of a kind that the model does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MissingAttachmentMode {
+    /// Inherit.
+    Unspecified = 0,
+    /// The model is told which, and why; the run goes on.
+    Tell = 1,
+    /// One that did not come ends the run as ERRORED with ATTACHMENT_NOT_READY,
+    /// before the model is called. A turn with one of the wrong kind is refused
+    /// with INVALID_ARGUMENT.
+    Fail = 2,
+}
+impl MissingAttachmentMode {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MISSING_ATTACHMENT_MODE_UNSPECIFIED",
+            Self::Tell => "MISSING_ATTACHMENT_MODE_TELL",
+            Self::Fail => "MISSING_ATTACHMENT_MODE_FAIL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MISSING_ATTACHMENT_MODE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MISSING_ATTACHMENT_MODE_TELL" => Some(Self::Tell),
+            "MISSING_ATTACHMENT_MODE_FAIL" => Some(Self::Fail),
             _ => None,
         }
     }
