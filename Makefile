@@ -16,7 +16,7 @@ WORKERS ?= 2
 # What `make run` asks: make run PROMPT="What time is it in Paris?"
 PROMPT ?= What time is it in Tokyo?
 
-.PHONY: help run test lint format types layers mutants contract generate conformance servers bench clean environment-run environment-dev buf model lock
+.PHONY: help run test lint format types layers mutants contract generate clients conformance servers bench clean environment-run environment-dev buf model lock
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18
@@ -58,6 +58,9 @@ generate: environment-dev buf ## Write what is generated: the code and the page 
 	@$(PY) scripts/contract_docs.py
 	@$(PY) scripts/contract_golden.py
 	@$(PY) scripts/profile_docs.py
+
+clients: environment-dev buf ## Build the clients of all languages and play their conformance set (ARGS="--only Go")
+	@PYTHONPATH=service:clients/python $(PY) scripts/clients/main.py $(ARGS)
 
 conformance: environment-dev ## The official MCP suite, client and server scenarios one by one in both eras, 17 minutes
 	@$(PY) scripts/conformance.py $(ARGS)

@@ -73,9 +73,11 @@ func (c *Client) Run(ctx context.Context, request *pb.RunTurnRequest, options Ru
 	if err == nil && r.answering {
 		after := &pb.WatchRunRequest{RunId: r.view.RunID(), After: reader.cursor(), StreamDetail: turn.GetStreamDetail()}
 		err = r.read(work, c.Watch(work, after), true)
-		if err != nil && work.Err() != nil && endsWithItsStream(request) {
-			r.end(ctx)
-		}
+	}
+	// What has begun to wait is past the stream of RunTurn, whose end would have
+	// ended it.
+	if err != nil && work.Err() != nil && len(r.begun) > 0 && endsWithItsStream(request) {
+		r.end(ctx)
 	}
 	if cause := context.Cause(work); err != nil && cause != nil {
 		err = cause

@@ -42,6 +42,8 @@ class Finish:
     """The finish reason, with usage."""
 
     reason: str = "stop"
+    input_tokens: int = 20
+    output_tokens: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,8 @@ def _chunks(step: Say | Call | Finish, model: str) -> Sequence[dict[str, object]
                 _chunk(model, {"tool_calls": [{"index": step.index, "function": {"arguments": arguments[half:]}}]}),
             ]
         case Finish():
-            usage = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
+            usage = {"prompt_tokens": step.input_tokens, "completion_tokens": step.output_tokens}
+            usage["total_tokens"] = step.input_tokens + step.output_tokens
             return [
                 _chunk(model, {}, finish_reason=step.reason),
                 {**_chunk(model, {}), "choices": [], "usage": usage},

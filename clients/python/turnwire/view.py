@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from turnwire.v1.event_pb2 import RunEvent, RunFinished, RunStarted, RunWaiting
     from turnwire.v1.message_pb2 import Message
     from turnwire.v1.outcome_pb2 import Outcome
+    from turnwire.v1.usage_pb2 import Usage
 
 
 class RunView:
@@ -74,6 +75,12 @@ class RunView:
     def outcome(self) -> Outcome | None:
         """How the run ended; None while it goes on."""
         return self.finished.outcome if self.finished else None
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens of the whole run, once it has ended."""
+        finished = self.finished
+        return finished.usage if finished is not None and finished.HasField("usage") else None
 
     @property
     def message(self) -> Message | None:

@@ -36,10 +36,10 @@ from turnwired.cli.mcp import show as show_servers
 from turnwired.domain.errors import ConfigError, DatabaseInUse, StoreError, TurnwireError
 
 if TYPE_CHECKING:
+    from turnwired.app import Service
     from turnwired.domain.approval import ApprovalDecision
     from turnwired.domain.model import OutputFormat
     from turnwired.rpc.client import Client
-    from turnwired.tools.discovery import FirstDiscovery
 
 # The processes that we start exec at once, and what gRPC would say about forking is no news to anybody.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
@@ -146,7 +146,7 @@ async def _serve(config_path: Path | None, listen: str | None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running(config) as service:
-        await _until_discovered(service.discovery, stop)
+        await _until_discovered(service, stop)
         console.print(f"turnwire {__version__} is listening on {service.address}", soft_wrap=True)
         if service.http is not None:
             console.print(f"MCP clients find its tools at {service.http.mcp_url}", soft_wrap=True)
@@ -528,9 +528,9 @@ def _tell_awaited(set_ids: Sequence[str]) -> None:
     errors.print(f"waiting for the tools of {', '.join(set_ids)}", soft_wrap=True)
 
 
-async def _until_discovered(discovery: FirstDiscovery, stop: asyncio.Event) -> None:
+async def _until_discovered(service: Service, stop: asyncio.Event) -> None:
     """So that the first call after the line that names the address finds the tools; not if it is to stop before."""
-    tasks = [asyncio.create_task(discovery.wait(_tell_awaited)), asyncio.create_task(stop.wait())]
+    tasks = [asyncio.create_task(service.discovery.wait(_tell_awaited)), asyncio.create_task(stop.wait())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -1,0 +1,44 @@
+"""The languages that have a client: each a module beside this one that says how it is built, tested and started.
+
+A new language is one more module and its line here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from scripts.clients import go, python, rust
+from scripts.toolchains import cache
+
+
+class Language(Protocol):
+    """What a module says. ``cache`` is a directory outside the tree that is kept."""
+
+    def build(self, cache: Path) -> None:
+        """Make the runner and the example. Raises Missing where the toolchain or its packages cannot be had."""
+        ...
+
+    def runner(self, cache: Path) -> list[str]:
+        """The command that answers cases of the conformance set."""
+        ...
+
+    def example(self, cache: Path) -> list[str]:
+        """The command that asks; an address and a question go behind it."""
+        ...
+
+    def unit_tests(self, cache: Path) -> list[str]:
+        """The command that tests what needs no server."""
+        ...
+
+    def lint(self, cache: Path) -> list[list[str]]:
+        """The commands that look at the code alone."""
+        ...
+
+
+LANGUAGES: dict[str, Language] = {"Python": python, "Go": go, "Rust": rust}
+
+
+def cache_of(name: str) -> Path:
+    """Where a language keeps what it builds."""
+    return cache(name.lower())

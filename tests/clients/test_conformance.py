@@ -1,0 +1,114 @@
+"""The conformance set of the clients: each language plays each scenario against the real service.
+
+``make clients`` builds the languages, names them in TURNWIRE_CLIENTS and runs this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients.link import line, of_a_later_version, relayed, with_large_counts
+from clients.scenario import NAMES, Data, Runner, case_of, differences, read, steps_of
+from e2e.provider import Provider, provider
+from e2e.service import Service, config_text, service
+
+from scripts.clients.languages import LANGUAGES, cache_of
+from scripts.clients.results import RESULTS, table, tabled
+from turnwire.v1 import outcome_pb2, turn_service_pb2
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+SECONDS = 60.0
+PLAYING = list(filter(None, os.environ.get("TURNWIRE_CLIENTS", "").split(",")))
+needs_clients = pytest.mark.skipif(not PLAYING, reason="make clients builds the clients and runs this")
+TOKENS = {"CONFORMANCE_TOKEN": "a-token-of-the-conformance-set"}
+
+
+@needs_clients
+@pytest.mark.requirement("CLIENT-10")
+@pytest.mark.parametrize("name", NAMES)
+async def test_every_language_plays_the_scenario(name: str, tmp_path: Path) -> None:
+    scenario = read(name)
+    config = scenario.get("config", "")
+    failed: dict[str, list[str]] = {}
+    async with provider() as p, service(tmp_path, config_text(p.url, more=config), GATES=p.url, **TOKENS) as s:
+        for language in PLAYING:
+            failed[language] = await played(name, language, p, s)
+    tell(name, failed)
+    assert {language: words for language, words in failed.items() if words} == {}
+
+
+async def played(name: str, language: str, p: Provider, s: Service) -> list[str]:
+    """What is not as the scenario says."""
+    scenario = read(name, language)
+    p.script(*steps_of(scenario.get("answers", []), p))
+    for gate in scenario.get("open", []):
+        p.gate(gate).set()
+    runner = Runner(LANGUAGES[language].runner(cache_of(language)))
+    before = {run.run_id for run in await s.all_runs()} if "after" in scenario else set[str]()
+    async with linked(scenario, s) as target:
+        try:
+            answer = await runner.ask(case_of(scenario, name, target), SECONDS)
+        except AssertionError as error:
+            return [str(error)]
+    found = differences(scenario["expect"], answer)
+    return found + await unlike_after(scenario.get("after", {}), before, p, s)
+
+
+@asynccontextmanager
+async def linked(scenario: Data, s: Service) -> AsyncIterator[str]:
+    """The address that the client is given."""
+    link = scenario.get("link", {})
+    if "later" in link or "full" in link:
+        async with relayed(s.address, of_a_later_version if "later" in link else with_large_counts) as address:
+            yield address
+    elif "cuts" in link:
+        async with line(s.address, link["cuts"], gone=link.get("gone", False)) as between:
+            yield between.address
+            assert between.broken >= link.get("at_least", 1), "the line was to break"
+    else:
+        yield link.get("address", s.address)
+
+
+async def unlike_after(after: Data, before: set[str], p: Provider, s: Service) -> list[str]:
+    """What the server knows of the runs that were made, and the provider of its requests."""
+    found: list[str] = []
+    if not after:
+        return found
+    made = [run for run in await s.all_runs() if run.run_id not in before]
+    if len(made) != after.get("runs", len(made)):
+        found.append(f"after: {len(made)} runs, not {after['runs']}")
+    for run in made if "outcome" in after else []:
+        ended = await s.watch(run.run_id)
+        kind = outcome_pb2.OutcomeKind.Name(ended.view.outcome.kind) if ended.view.outcome else ""
+        if kind != after["outcome"]:
+            found.append(f"after: {kind}, not {after['outcome']}")
+    for run in made if after.get("waiting") else []:
+        got = await s.turns.GetRun(turn_service_pb2.GetRunRequest(run_id=run.run_id), timeout=SECONDS)
+        if not got.run.HasField("waiting"):
+            found.append("after: the run does not wait")
+    said = json.dumps(p.requests[-1:], ensure_ascii=False)
+    found += [f"after: the model was not told {words!r}" for words in after.get("told", []) if words not in said]
+    return found
+
+
+def tell(name: str, failed: dict[str, list[str]]) -> None:
+    """Keep what came of it, for the table of the README."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    results: dict[str, Any] = {"title": read(name)["title"]}
+    results["languages"] = {language: not words for language, words in failed.items()}
+    (RESULTS / f"{name}.json").write_text(json.dumps(results), encoding="utf-8")
+
+
+@pytest.mark.requirement("CLIENT-11")
+def test_the_table_of_the_readme_is_of_all_scenarios_and_all_languages() -> None:
+    shown = tabled()
+    assert [row[0] for row in shown.rows] == [read(name)["title"] for name in NAMES]
+    assert set(shown.languages) == set(LANGUAGES)
+    assert all(cell == "yes" for row in shown.rows for cell in row[1:])
+    assert table({name: {"title": read(name)["title"], "languages": dict.fromkeys(LANGUAGES, True)} for name in NAMES})
