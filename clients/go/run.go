@@ -136,9 +136,10 @@ func (r *run) end(ctx context.Context) {
 	_, _ = r.client.Turns.CancelRun(ctx, request)
 }
 
-// answer begins to answer what is new. False when nothing can be answered.
+// answer begins to answer what is new. False when there is something, and
+// nothing of it can be answered.
 func (r *run) answer(ctx context.Context, waiting *pb.RunWaiting) bool {
-	hope, runID := false, r.view.RunID() // the view is not for those goroutines
+	hope, runID := len(waiting.GetClientToolCalls())+len(waiting.GetApprovals()) == 0, r.view.RunID()
 	for _, call := range waiting.GetClientToolCalls() {
 		if tool, known := r.options.Tools[call.GetTool().GetRoutedName()]; known {
 			hope = true

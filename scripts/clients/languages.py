@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from scripts.clients import go, python, rust
+from scripts.clients import go, python, rust, typescript
 from scripts.toolchains import cache
 
 
@@ -36,7 +36,7 @@ class Language(Protocol):
         ...
 
 
-LANGUAGES: dict[str, Language] = {"Python": python, "Go": go, "Rust": rust}
+LANGUAGES: dict[str, Language] = {"Python": python, "Go": go, "Rust": rust, "TypeScript": typescript}
 
 
 def cache_of(name: str) -> Path:

@@ -247,7 +247,7 @@ class _Run:
                     await coming
 
     def _answer(self, waiting: RunWaiting) -> bool:
-        """Begin to answer what is new. False when nothing can be answered."""
+        """Begin to answer what is new. False when there is something, and nothing of it can be answered."""
         run_id = self.view.run_id or ""
         known = [(call, self.tools.get(call.tool.routed_name)) for call in waiting.client_tool_calls]
         for call, tool in known:
@@ -257,7 +257,10 @@ class _Run:
         if approve is not None:
             for approval in waiting.approvals:
                 self._once(approval.approval_id, self._resolve(run_id, approval, approve))
-        return any(tool is not None for _, tool in known) or (approve is not None and len(waiting.approvals) > 0)
+        asked = len(waiting.approvals) > 0
+        if not asked and not known:
+            return True  # all of it has settled, and the run is about to go on
+        return any(tool is not None for _, tool in known) or (approve is not None and asked)
 
     def _once(self, item_id: str, work: Coroutine[Any, Any, None]) -> None:
         if item_id in self.begun:
