@@ -4,6 +4,7 @@ which is not part of the repository.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from scripts.toolchains import COMPILE_SECONDS, ROOT, RUST, program, run
@@ -15,19 +16,18 @@ NO_SYMBOLS = ("--config", "profile.dev.debug=0")
 
 def build(cache: Path) -> None:
     """The runner of the conformance set and the example. Raises Missing."""
-    cache.mkdir(parents=True, exist_ok=True)
     run(program("cargo"), "build", *_options(cache), "--examples", cwd=RUST, seconds=COMPILE_SECONDS)
     run(BUF, "build", str(ROOT / "proto"), "-o", str(_contract(cache)))
 
 
 def runner(cache: Path) -> list[str]:
     """The command that answers cases."""
-    return [str(cache / "target" / "debug" / "examples" / "conformance"), str(_contract(cache))]
+    return [str(_target(cache) / "debug" / "examples" / "conformance"), str(_contract(cache))]
 
 
 def example(cache: Path) -> list[str]:
     """The command that asks; an address and a question go behind it."""
-    return [str(cache / "target" / "debug" / "examples" / "ask")]
+    return [str(_target(cache) / "debug" / "examples" / "ask")]
 
 
 def unit_tests(cache: Path) -> list[str]:
@@ -46,8 +46,13 @@ def lint(cache: Path) -> list[list[str]]:
 
 
 def _options(cache: Path) -> tuple[str, ...]:
-    return ("--target-dir", str(cache / "target"), *NO_SYMBOLS)
+    return ("--target-dir", str(_target(cache)), *NO_SYMBOLS)
+
+
+def _target(cache: Path) -> Path:
+    """One for each checkout: Cargo names what it makes by the package, and goes by the age of files alone."""
+    return cache / f"target-{hashlib.sha256(bytes(ROOT)).hexdigest()[:8]}"
 
 
 def _contract(cache: Path) -> Path:
-    return cache / "turnwire-v1.binpb"
+    return _target(cache) / "turnwire-v1.binpb"

@@ -64,7 +64,7 @@ pub struct Seen {
 
 impl Seen {
     pub fn take(&mut self, update: &Update) {
-        self.view.apply(update);
+        self.view.apply(update.clone());
         self.rewinds += u32::from(update.rewind_to.is_some());
     }
 

@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
         stdout().flush()?;
-        view.apply(&update);
+        view.apply(update);
     }
     let outcome = view.outcome().map_or("?", |outcome| outcome.kind().as_str_name());
     println!("\n{outcome}");

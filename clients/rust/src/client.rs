@@ -20,6 +20,9 @@ pub type Service = InterceptedService<Channel, Bearer>;
 /// Tries of a call that is safe to make twice, the first one counted.
 const TRIES: u32 = 4;
 
+/// How long a server may take to accept a connection, or to show a sign of life.
+const CONNECT_TIME: Duration = Duration::from_secs(20);
+
 /// Calls a Turnwire server. Cheap to clone; clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -37,6 +40,7 @@ impl Client {
             token: None,
             deadline: Duration::from_secs(30),
             max_message_bytes: 16 << 20,
+            keep_alive: None,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -77,13 +81,16 @@ impl Client {
         Q: Clone,
         F: Future<Output = Result<Response<R>, Status>>,
     {
-        let deadline = Instant::now() + self.deadline;
+        let deadline = after(self.deadline);
         let backoff = Resume::default();
         let tries = async {
             for failures in 1.. {
                 let mut request = tonic::Request::new(request.clone());
-                request.set_timeout(deadline.duration_since(Instant::now()));
-                match call(request).await {
+                if let Some(deadline) = deadline {
+                    request.set_timeout(deadline.duration_since(Instant::now()));
+                }
+                // A turn is large, and so is the future that sends it.
+                match Box::pin(call(request)).await {
                     Ok(response) => return Ok(response.into_inner()),
                     Err(status) if safe && failures < TRIES && status.code() == Code::Unavailable => {
                         sleep(backoff.delay(failures)).await;
@@ -93,7 +100,23 @@ impl Client {
             }
             unreachable!("the last try returns")
         };
-        timeout_at(deadline, tries).await.map_err(|_| Error::DeadlineExceeded)?
+        within(deadline, tries).await
+    }
+}
+
+/// The moment after this time. `None` when that is beyond what a clock can show: never.
+pub(crate) fn after(time: Duration) -> Option<Instant> {
+    Instant::now().checked_add(time)
+}
+
+/// What the future gives, if it does by then.
+pub(crate) async fn within<T>(
+    deadline: Option<Instant>,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match deadline {
+        None => work.await,
+        Some(deadline) => timeout_at(deadline, work).await.map_err(|_| Error::DeadlineExceeded)?,
     }
 }
 
@@ -104,6 +127,7 @@ pub struct Builder {
     token: Option<String>,
     deadline: Duration,
     max_message_bytes: usize,
+    keep_alive: Option<Duration>,
     #[cfg(feature = "tls")]
     tls: Option<tonic::transport::ClientTlsConfig>,
 }
@@ -130,7 +154,15 @@ impl Builder {
         self
     }
 
-    /// Speaks TLS. `ClientTlsConfig::new().with_enabled_roots()` trusts whom the system trusts.
+    /// Asks the server this often whether it is there while a call is open, so that a connection that died without a
+    /// word is noticed. Never unless said; servers end connections that ask too often, many above once in 5 minutes.
+    #[must_use]
+    pub fn keep_alive(mut self, interval: Duration) -> Self {
+        self.keep_alive = Some(interval);
+        self
+    }
+
+    /// Speaks TLS by these settings. An `https` URL alone trusts whom the system trusts.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, settings: tonic::transport::ClientTlsConfig) -> Self {
@@ -140,7 +172,14 @@ impl Builder {
 
     /// The client, not yet connected. Within a Tokio runtime only.
     pub fn build(self) -> Result<Client, SetupError> {
-        let endpoint = self.endpoint()?;
+        let mut endpoint = self
+            .endpoint()?
+            .user_agent(concat!("turnwire-rust/", env!("CARGO_PKG_VERSION")))?
+            .connect_timeout(CONNECT_TIME)
+            .http2_adaptive_window(true);
+        if let Some(interval) = self.keep_alive {
+            endpoint = endpoint.http2_keep_alive_interval(interval).keep_alive_timeout(CONNECT_TIME);
+        }
         let token = self.token.map(|token| format!("Bearer {token}").parse()).transpose()?;
         let bearer = Bearer::new(token);
         let service = InterceptedService::new(endpoint.connect_lazy(), bearer);
@@ -148,16 +187,24 @@ impl Builder {
     }
 
     #[cfg(feature = "tls")]
-    fn endpoint(&self) -> Result<Endpoint, tonic::transport::Error> {
-        match &self.tls {
-            Some(settings) => Endpoint::from_shared(self.url("https"))?.tls_config(settings.clone()),
-            None => Endpoint::from_shared(self.url("http")),
+    fn endpoint(&self) -> Result<Endpoint, SetupError> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let endpoint = Endpoint::from_shared(self.url(scheme))?;
+        let plain = self.tls.is_none() && endpoint.uri().scheme_str() != Some("https");
+        if plain {
+            return Ok(endpoint);
         }
+        let trusting = || tonic::transport::ClientTlsConfig::new().with_enabled_roots();
+        Ok(endpoint.tls_config(self.tls.clone().unwrap_or_else(trusting))?)
     }
 
     #[cfg(not(feature = "tls"))]
-    fn endpoint(&self) -> Result<Endpoint, tonic::transport::Error> {
-        Endpoint::from_shared(self.url("http"))
+    fn endpoint(&self) -> Result<Endpoint, SetupError> {
+        let endpoint = Endpoint::from_shared(self.url("http"))?;
+        if endpoint.uri().scheme_str() == Some("https") {
+            return Err(SetupError::NoTls);
+        }
+        Ok(endpoint)
     }
 
     fn url(&self, scheme: &str) -> String {

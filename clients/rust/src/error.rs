@@ -74,6 +74,9 @@ pub enum SetupError {
     /// The target is no address, or its TLS settings cannot be used.
     #[error("no usable target")]
     Target(#[from] tonic::transport::Error),
+    /// An `https` URL, and this crate was built without its feature `tls`.
+    #[error("the feature tls is off")]
+    NoTls,
     /// The token has characters that a header cannot carry.
     #[error("no usable token")]
     Token(#[from] tonic::metadata::errors::InvalidMetadataValue),

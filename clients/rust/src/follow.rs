@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::stream;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 use tonic::{Status, Streaming};
 
-use crate::client::Client;
+use crate::client::{Client, after, within};
 use crate::cursor::{Frame, Reader, Request, Resume, Update};
 use crate::error::Error;
 use crate::v1::{RunTurnResponse, WatchRunResponse};
@@ -45,13 +45,13 @@ impl Client {
     /// [`Resume::attempts`] calls in a row that brought nothing, else what the server said.
     #[must_use]
     pub fn follow(&self, request: impl Into<Request>, options: FollowOptions) -> Updates {
-        self.updates(request.into(), options.resume, options.timeout.map(|timeout| Instant::now() + timeout))
+        self.updates(request.into(), options.resume, options.timeout.and_then(after))
     }
 
     pub(crate) fn updates(&self, request: Request, resume: Resume, deadline: Option<Instant>) -> Updates {
         let follower = Follower { client: self.clone(), reader: Reader::new(request, resume), deadline, call: None };
         Updates(Box::pin(stream::try_unfold(follower, |mut follower| async move {
-            let update = follower.within_deadline().await?;
+            let update = within(follower.deadline, follower.next()).await?;
             Ok(update.map(|update| (update, follower)))
         })))
     }
@@ -70,13 +70,6 @@ struct Follower {
 }
 
 impl Follower {
-    async fn within_deadline(&mut self) -> Result<Option<Update>, Error> {
-        match self.deadline {
-            None => self.next().await,
-            Some(deadline) => timeout_at(deadline, self.next()).await.map_err(|_| Error::DeadlineExceeded)?,
-        }
-    }
-
     async fn next(&mut self) -> Result<Option<Update>, Error> {
         while !self.reader.finished() {
             let delay = match self.frame().await {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::client::Client;
+use crate::client::{Client, after};
 use crate::cursor::{Resume, Update};
 use crate::error::Error;
 use crate::follow::{FollowOptions, Updates};
@@ -98,7 +98,7 @@ impl Client {
     /// Returns early, with [`RunView::waiting`] set, when the run waits for nothing that can be answered here. Dropping
     /// the future stops the functions and the run, unless its `on_disconnect` lets it go on.
     pub async fn run(&self, mut request: RunTurnRequest, options: RunOptions<'_>) -> Result<RunView, Error> {
-        let deadline = options.follow.timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = options.follow.timeout.and_then(after);
         let resume = options.follow.resume;
         let mut driver = Driver::new(self.clone(), options, &request);
         // A stream that stays open could not be left without ending a stateless run.
@@ -208,7 +208,7 @@ impl<'a> Driver<'a> {
                 update = updates.next() => match update.transpose()? {
                     None => return Ok(()),
                     Some(update) => {
-                        if self.take(&update) && leave && self.stuck() {
+                        if self.take(update) && leave && self.stuck() {
                             return Ok(());
                         }
                     }
@@ -219,16 +219,16 @@ impl<'a> Driver<'a> {
     }
 
     /// Takes an update; whether what the run waits for may have changed.
-    fn take(&mut self, update: &Update) -> bool {
-        self.view.apply(update);
-        self.cursor = update.cursor;
+    fn take(&mut self, update: Update) -> bool {
         if let Some(show) = &mut self.on_update {
-            show(update);
+            show(&update);
         }
-        let bears = |event: &Option<Event>| {
-            matches!(event, Some(Event::RunWaiting(_) | Event::ApprovalResolved(_) | Event::ToolCallFinished(_)))
-        };
-        let changed = update.events.iter().any(|event| bears(&event.event));
+        let changed = update.events.iter().any(|event| {
+            let bearing = event.event.as_ref();
+            matches!(bearing, Some(Event::RunWaiting(_) | Event::ApprovalResolved(_) | Event::ToolCallFinished(_)))
+        });
+        self.cursor = update.cursor;
+        self.view.apply(update);
         if changed {
             self.begin();
         }

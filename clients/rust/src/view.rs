@@ -18,13 +18,13 @@ pub struct RunView {
 
 impl RunView {
     /// Takes one update, in the order in which they come.
-    pub fn apply(&mut self, update: &Update) {
+    pub fn apply(&mut self, update: Update) {
         if let Some(to) = update.rewind_to {
             while self.events.last().is_some_and(|event| event.sequence > to) {
                 self.events.pop();
             }
         }
-        self.events.extend_from_slice(&update.events);
+        self.events.extend(update.events);
     }
 
     /// The events that are part of the run, in order.

@@ -36,6 +36,8 @@ fn a_deadline_is_an_error_of_its_own() {
 #[tokio::test]
 async fn a_client_of_something_unusable_is_not_made() {
     assert!(matches!(Client::builder("no address").build(), Err(SetupError::Target(_))));
+    let https = Client::builder("https://localhost:1").build();
+    assert_eq!(matches!(https, Err(SetupError::NoTls)), cfg!(not(feature = "tls")), "{https:?}");
     assert!(matches!(Client::builder("127.0.0.1:1").token("a\nb").build(), Err(SetupError::Token(_))));
 }
 

@@ -12,7 +12,7 @@ use turnwire::{RunView, Update};
 fn view(updates: impl IntoIterator<Item = Update>) -> RunView {
     let mut view = RunView::default();
     for update in updates {
-        view.apply(&update);
+        view.apply(update);
     }
     view
 }
@@ -40,7 +40,7 @@ fn text_grows_with_the_deltas_of_the_newest_iteration() {
 
 #[test]
 fn a_finished_part_replaces_its_deltas() {
-    let whole = at(3, 1, Event::PartFinished(PartFinished { part: Some(part("Hello")) }));
+    let whole = at(3, 1, Event::PartFinished(PartFinished { part: Some(part("Hello")) }.into()));
     assert_eq!(view([update([started(), text(2, 1, "Hel"), whole])]).text(), "Hello");
 }
 
@@ -71,11 +71,11 @@ fn a_rewind_takes_back_what_never_happened() {
 fn a_view_shows_what_the_run_waits_for_while_it_waits() {
     let mut seen = view([update([started(), waiting(2, false, &["a", "b"])])]);
     assert_eq!(waited_for(&seen).unwrap(), ["a", "b"]);
-    seen.apply(&update([waiting(3, true, &["c"]), resolved(4, "a")]));
+    seen.apply(update([waiting(3, true, &["c"]), resolved(4, "a")]));
     assert_eq!(waited_for(&seen).unwrap(), ["b", "c"]);
-    seen.apply(&update([waiting(5, false, &["c"])]));
+    seen.apply(update([waiting(5, false, &["c"])]));
     assert_eq!(waited_for(&seen).unwrap(), ["c"]);
-    seen.apply(&update([at(6, 0, Event::RunResumed(RunResumed {}))]));
+    seen.apply(update([at(6, 0, Event::RunResumed(RunResumed {}))]));
     assert_eq!(waited_for(&seen), None);
 }
 
@@ -87,8 +87,13 @@ fn a_call_that_has_its_result_is_not_waited_for_any_more() {
     let view = view([update([
         started(),
         at(2, 0, Event::RunWaiting(told)),
-        at(3, 0, Event::ToolCallFinished(ToolCallFinished { result: Some(result), duration: None })),
+        at(3, 0, Event::ToolCallFinished(ToolCallFinished { result: Some(result), duration: None }.into())),
     ])]);
     let left: Vec<String> = view.waiting().unwrap().client_tool_calls.into_iter().map(|call| call.call_id).collect();
     assert_eq!(left, ["y"]);
+}
+
+#[test]
+fn a_delta_of_a_few_letters_is_small() {
+    assert!(size_of::<turnwire::v1::RunEvent>() <= 192, "{}", size_of::<turnwire::v1::RunEvent>());
 }

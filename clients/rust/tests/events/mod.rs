@@ -15,7 +15,7 @@ pub fn at(sequence: i64, iteration: i32, event: Event) -> RunEvent {
 }
 
 pub fn started() -> RunEvent {
-    at(1, 0, Event::RunStarted(RunStarted { run_id: "run-1".into(), ..RunStarted::default() }))
+    at(1, 0, Event::RunStarted(RunStarted { run_id: "run-1".into(), ..RunStarted::default() }.into()))
 }
 
 pub fn text(sequence: i64, iteration: i32, text: &str) -> RunEvent {
@@ -30,7 +30,7 @@ pub fn finished(sequence: i64, text: &str) -> RunEvent {
     let outcome = Outcome { kind: OutcomeKind::Answered.into(), ..Outcome::default() };
     let message = Message { parts: vec![part(text)], ..Message::default() };
     let finished = RunFinished { outcome: Some(outcome), message: Some(message), ..RunFinished::default() };
-    at(sequence, 0, Event::RunFinished(finished))
+    at(sequence, 0, Event::RunFinished(finished.into()))
 }
 
 pub fn waiting(sequence: i64, only_new: bool, approval_ids: &[&str]) -> RunEvent {

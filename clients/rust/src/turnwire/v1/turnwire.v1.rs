@@ -2675,10 +2675,10 @@ pub mod run_event {
         ToolCallProgressed(super::ToolCallProgressed),
         /// A part of the assistant message is complete.
         #[prost(message, tag="9")]
-        PartFinished(super::PartFinished),
+        PartFinished(::prost::alloc::boxed::Box<super::PartFinished>),
         /// First event of every run.
         #[prost(message, tag="16")]
-        RunStarted(super::RunStarted),
+        RunStarted(::prost::alloc::boxed::Box<super::RunStarted>),
         /// The run waits for the caller.
         #[prost(message, tag="17")]
         RunWaiting(super::RunWaiting),
@@ -2687,16 +2687,16 @@ pub mod run_event {
         RunResumed(super::RunResumed),
         /// Last event of every run, exactly once.
         #[prost(message, tag="19")]
-        RunFinished(super::RunFinished),
+        RunFinished(::prost::alloc::boxed::Box<super::RunFinished>),
         /// A model call begins.
         #[prost(message, tag="20")]
-        IterationStarted(super::IterationStarted),
+        IterationStarted(::prost::alloc::boxed::Box<super::IterationStarted>),
         /// A model call ended. Its tools may still run; this is not the run's end.
         #[prost(message, tag="21")]
-        IterationFinished(super::IterationFinished),
+        IterationFinished(::prost::alloc::boxed::Box<super::IterationFinished>),
         /// A model call failed before any output and will be tried again.
         #[prost(message, tag="22")]
-        IterationRetryScheduled(super::IterationRetryScheduled),
+        IterationRetryScheduled(::prost::alloc::boxed::Box<super::IterationRetryScheduled>),
         /// The model began to call a tool.
         #[prost(message, tag="23")]
         ToolCallStarted(super::ToolCallStarted),
@@ -2708,16 +2708,16 @@ pub mod run_event {
         ToolCallExecuting(super::ToolCallExecuting),
         /// The tool call settled, exactly once per call.
         #[prost(message, tag="26")]
-        ToolCallFinished(super::ToolCallFinished),
+        ToolCallFinished(::prost::alloc::boxed::Box<super::ToolCallFinished>),
         /// A person must decide.
         #[prost(message, tag="27")]
-        ApprovalRequested(super::ApprovalRequested),
+        ApprovalRequested(::prost::alloc::boxed::Box<super::ApprovalRequested>),
         /// Somebody or something decided.
         #[prost(message, tag="28")]
         ApprovalResolved(super::ApprovalResolved),
         /// An attachment changed its state.
         #[prost(message, tag="29")]
-        AttachmentUpdated(super::AttachmentUpdated),
+        AttachmentUpdated(::prost::alloc::boxed::Box<super::AttachmentUpdated>),
         /// History was cut to fit the budget.
         #[prost(message, tag="30")]
         HistoryTruncated(super::HistoryTruncated),
@@ -2732,7 +2732,7 @@ pub mod run_event {
         CompactionStarted(super::CompactionStarted),
         /// Compaction ended.
         #[prost(message, tag="34")]
-        CompactionFinished(super::CompactionFinished),
+        CompactionFinished(::prost::alloc::boxed::Box<super::CompactionFinished>),
         /// The tools that the model sees, or may call, are others from here on.
         ///
         /// 36 to 47 are meant for input that a tool source asks for, and

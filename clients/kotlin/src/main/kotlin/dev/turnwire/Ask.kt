@@ -1,8 +1,7 @@
 /*
  * Asks an agent: Ask ADDRESS QUESTION. Prints the answer as it comes and how the run ended.
  *
- * It shows the generated stubs. A stream that is cut ends it; what a reader does then is what the other clients' `follow`
- * does (clients/java, whose classes Kotlin can call).
+ * It shows the generated stubs. A stream that is cut ends it; what a reader does then is in CONTRIBUTING.md.
  */
 package dev.turnwire
 
