@@ -95,7 +95,7 @@ async def settled(s: Service, run_id: str) -> run_pb2.Run:
     return (await s.get(run_id)).run
 
 
-@pytest.mark.requirement("CLIENT-RUST-1")
+@pytest.mark.requirement("CLIENT-RUST-1", "CLIENT-RUST-9")
 async def test_what_needs_no_server_holds(programs: Path) -> None:
     status, out, err = await ended(*rust.unit_tests(programs), seconds=BUILD_SECONDS)
     assert status == 0, out + err

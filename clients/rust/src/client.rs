@@ -70,6 +70,16 @@ impl Client {
             .max_encoding_message_size(self.max_message_bytes)
     }
 
+    /// Refuses a request that is too large as a server would. The channel itself says only that it broke, which would be
+    /// taken for a cut.
+    pub(crate) fn check(&self, request: &impl prost::Message) -> Result<(), Status> {
+        let (size, limit) = (request.encoded_len(), self.max_message_bytes);
+        if size <= limit {
+            return Ok(());
+        }
+        Err(Status::resource_exhausted(format!("the request has {size} bytes and may have {limit}")))
+    }
+
     /// Makes a unary call within the deadline; again while the server is not there, if that is safe.
     pub(crate) async fn unary<Q, R, F>(
         &self,
@@ -78,9 +88,10 @@ impl Client {
         call: impl Fn(tonic::Request<Q>) -> F,
     ) -> Result<R, Error>
     where
-        Q: Clone,
+        Q: Clone + prost::Message,
         F: Future<Output = Result<Response<R>, Status>>,
     {
+        self.check(&request)?;
         let deadline = after(self.deadline);
         let backoff = Resume::default();
         let tries = async {
@@ -231,5 +242,49 @@ impl Interceptor for Bearer {
             request.metadata_mut().insert("authorization", token.clone());
         }
         Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn client(deadline: Duration) -> Client {
+        Client::builder("127.0.0.1:1").deadline(deadline).build().expect("the address is one")
+    }
+
+    /// Makes a call that ends this way `failures` times, then well: how it ended, and after how many tries.
+    async fn tries(safe: bool, deadline: Duration, failures: u32, code: Code) -> (Result<u32, Error>, u32) {
+        let made = AtomicU32::new(0);
+        let call = |_| {
+            let number = made.fetch_add(1, Ordering::Relaxed) + 1;
+            async move { if number > failures { Ok(Response::new(number)) } else { Err(Status::new(code, "")) } }
+        };
+        let ended = client(deadline).unary(safe, (), call).await;
+        (ended, made.into_inner())
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_safe_call_is_tried_four_times_while_the_server_is_not_there() {
+        assert!(matches!(tries(true, LONG, 3, Code::Unavailable).await, (Ok(4), 4)));
+        assert!(matches!(tries(true, LONG, 4, Code::Unavailable).await, (Err(Error::Turnwire(_)), 4)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_safe_or_was_answered_is_not_tried_again() {
+        assert!(matches!(tries(false, LONG, 1, Code::Unavailable).await, (Err(Error::Turnwire(_)), 1)));
+        assert!(matches!(tries(true, LONG, 1, Code::Internal).await, (Err(Error::Turnwire(_)), 1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_is_for_all_tries_together() {
+        let brief = Duration::from_millis(120);
+        assert!(matches!(tries(true, brief, 9, Code::Unavailable).await, (Err(Error::DeadlineExceeded), 2)));
+        let forever = client(Duration::MAX).unary(true, (), |_| async { Ok(Response::new(())) }).await;
+        assert!(forever.is_ok(), "a deadline beyond all clocks is none");
     }
 }

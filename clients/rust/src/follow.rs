@@ -104,7 +104,10 @@ impl Follower {
     async fn begin(&self) -> Result<Call, Status> {
         let mut turns = self.client.turns();
         match self.reader.request() {
-            Request::Turn(request) => Ok(Call::Turn(turns.run_turn(self.with_timeout(*request)).await?.into_inner())),
+            Request::Turn(request) => {
+                self.client.check(&*request)?;
+                Ok(Call::Turn(turns.run_turn(self.with_timeout(*request)).await?.into_inner()))
+            }
             Request::Watch(request) => Ok(Call::Watch(turns.watch_run(self.with_timeout(request)).await?.into_inner())),
         }
     }

@@ -59,3 +59,19 @@ async fn a_turn_of_a_server_that_is_not_there_is_lost_after_its_attempts() {
     };
     assert_eq!((lost.run_id.clone(), lost.why.as_ref().map(Status::code)), (None, Some(Code::Unavailable)));
 }
+
+#[tokio::test]
+async fn a_request_that_is_too_large_is_refused_and_not_sent_again() {
+    use futures_util::TryStreamExt;
+    use turnwire::FollowOptions;
+    use turnwire::v1::StartTurnRequest;
+    let client = Client::builder("127.0.0.1:1").max_message_bytes(64).build().unwrap();
+    let request = prompt("x".repeat(100));
+    let streamed = client.follow(request.clone(), FollowOptions::default()).try_next().await.map(drop);
+    let started = client.start_turn(StartTurnRequest { turn: request.turn }).await.map(drop);
+    for ended in [streamed, started] {
+        let Err(Error::Turnwire(refused)) = ended else { panic!("{ended:?}") };
+        assert_eq!(refused.code, Code::ResourceExhausted);
+        assert!(refused.message.ends_with("bytes and may have 64"), "{}", refused.message);
+    }
+}
