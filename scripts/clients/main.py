@@ -67,6 +67,7 @@ def main() -> int:
         fine = ran(name, "unit tests", language.unit_tests(cache)) and fine
     tests = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", str(ROOT / "tests" / "clients")]
     os.environ["TURNWIRE_CLIENTS"] = ",".join(names)
+    os.environ["TURNWIRE_COMPILED"] = "" if only else "Kotlin"
     began = time.monotonic()
     fine = subprocess.run(tests, timeout=2 * SECONDS, check=False).returncode == 0 and fine
     said(", ".join(names), "conformance set and examples", began)

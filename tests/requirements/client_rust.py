@@ -11,5 +11,5 @@ REQUIREMENTS: dict[str, str] = {
     "CLIENT-RUST-6": "A deadline that passes while a function runs ends the run.",
     "CLIENT-RUST-7": "A run whose connection is cut is read to its end, without a gap or a repeat.",
     "CLIENT-RUST-8": "A run that waits for what has no function is left waiting, and said to be.",
-    "CLIENT-RUST-9": "What is safe to call twice is tried four times while the server is not there, within its deadline.",
+    "CLIENT-RUST-9": "What is safe to call twice is tried four times while the server is away, within its deadline.",
 }

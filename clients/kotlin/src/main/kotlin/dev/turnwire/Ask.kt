@@ -1,7 +1,7 @@
 /*
  * Asks an agent: Ask ADDRESS QUESTION. Prints the answer as it comes and how the run ended.
  *
- * It shows the generated stubs. A stream that is cut ends it; what a reader does then is in CONTRIBUTING.md.
+ * It shows the generated stubs. A stream that is cut ends it; what a client does then is in docs/clients.md.
  */
 package dev.turnwire
 
