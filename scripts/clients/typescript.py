@@ -1,4 +1,4 @@
-"""How the TypeScript client is built, tested and started on Node.js. Nothing is written below ``clients/typescript``."""
+"""How the TypeScript client is built, tested and started on Node.js. Nothing is written below its sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build(cache: Path) -> None:
 
 
 def package_in(cache: Path) -> Path:
-    """Where the sources as they are now are built: another directory for others, so that two checkouts share a cache."""
+    """Where the sources as they are now are built, so that two checkouts can share a cache."""
     digest = hashlib.sha256()
     for path in sorted(TYPESCRIPT.rglob("*")):
         if path.is_file() and not {"node_modules", "dist"} & set(path.relative_to(TYPESCRIPT).parts):
