@@ -5,6 +5,7 @@ An app is foreign: what it says is taken only in the form that the contract has 
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 import orjson
@@ -16,7 +17,16 @@ from turnwired.codec.message import parts_from_pb
 from turnwired.codec.parse import parse
 from turnwired.codec.values import annotations_from_pb, failure_to_pb, time_to_pb
 from turnwired.domain.errors import CodecError
-from turnwired.domain.message import AttachmentRef, Data, OpaqueBlock, Part, Reasoning, ToolCall, ToolResult
+from turnwired.domain.message import (
+    MAX_RESULT_PARTS,
+    AttachmentRef,
+    Data,
+    OpaqueBlock,
+    Part,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+)
 from turnwired.domain.tool import Tool, ToolRef, ToolSource
 from turnwired.domain.tool_host import HostedCall, HostedPage, HostedProgress, HostedResult, HostedTool, ToolHost
 
@@ -33,11 +43,15 @@ def encode_list_tools(known_version: str, page_token: str) -> bytes:
     return request.SerializeToString()
 
 
-def decode_page(body: bytes, host_id: str) -> HostedPage:
-    """The response of ListTools, with routed names that are the app's own. Raises CodecError."""
+def decode_page(body: bytes, host_id: str, most: int) -> HostedPage:
+    """The response of ListTools, with at most so many tools and routed names that are the app's own. Raises CodecError.
+
+    An entry may be two bytes long: what is beyond ``most`` is counted only.
+    """
     message = parse(pb2.ToolHostServiceListToolsResponse, body)
-    tools = tuple(_tool(tool, host_id) for tool in message.tools)
-    return HostedPage(tools, message.version, message.unchanged, message.next_page_token)
+    tools = tuple(_tool(tool, host_id) for tool in islice(message.tools, most))
+    cut = len(message.tools) - len(tools)
+    return HostedPage(tools, message.version, message.unchanged, message.next_page_token, cut)
 
 
 def encode_watch_tools() -> bytes:
@@ -105,7 +119,8 @@ def _tool(message: pb2.HostedTool, host_id: str) -> HostedTool:
 
 
 def _result(message: pb2.HostedToolResult) -> HostedResult:
-    content = parts_from_pb(message.content, "content")
+    # One more than a result may have, so that it is seen to be cut: an entry may be two bytes long.
+    content = parts_from_pb(islice(message.content, MAX_RESULT_PARTS + 1), "content")
     for index, part in enumerate(content):
         _check(part, f"content[{index}]")
     structured = message.structured_json if message.HasField("structured_json") else None

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from turnwired.domain.failure import Failure
 from turnwired.domain.tool import ToolRef
+
+
+MAX_RESULT_PARTS: Final = 1000
+"""Of one tool result: each is an item of the log, of every reader and of a request, however few bytes it has."""
 
 
 class Role(StrEnum):

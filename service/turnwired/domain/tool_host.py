@@ -27,12 +27,15 @@ class HostedTool:
 
 @dataclass(frozen=True, slots=True)
 class HostedPage:
-    """A page of an app's tools. ``unchanged``: they are those of the version that was asked with."""
+    """A page of an app's tools. ``unchanged``: they are those of the version that was asked with. ``cut``: how many more
+    there were, beyond what is read.
+    """
 
     tools: tuple[HostedTool, ...]
     version: str = ""
     unchanged: bool = False
     next_page_token: str = ""
+    cut: int = 0
 
 
 @dataclass(frozen=True, slots=True)

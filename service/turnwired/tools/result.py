@@ -15,6 +15,7 @@ import orjson
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import (
+    MAX_RESULT_PARTS,
     AttachmentRef,
     Blob,
     Content,
@@ -119,17 +120,25 @@ def capped_output(output: ToolOutput, max_bytes: int) -> ToolOutput:
 
 def _bounded(output: ToolOutput, max_bytes: int | None) -> tuple[tuple[Content, ...], str | None, int | None]:
     """Content and structured value, clean and within the limit, and the size from which they were cut if they were."""
-    content = tuple(_clean(part.content) for part in output.content)
+    content = tuple(_clean(part.content) for part in output.content[:MAX_RESULT_PARTS])
+    beyond = output.content[MAX_RESULT_PARTS:]
     structured = None if output.structured_json is None else clean_json(output.structured_json)
     if not content and structured is not None:
         content = (Data(structured),)
     sizes = [_size(item) for item in content]
-    original = max(sum(sizes), 0 if structured is None else len(structured.encode()))
-    if max_bytes is None or original <= max_bytes:
+    whole = sum(sizes) + sum(_size(part.content) for part in beyond)
+    original = max(whole, 0 if structured is None else len(structured.encode()))
+    fits = max_bytes is None or original <= max_bytes
+    if fits and not beyond:
         return content, structured, None
-    if structured is not None and len(structured.encode()) > max_bytes:
-        structured = None
-    return _cut(content, sizes, max_bytes, original), structured, original
+    if max_bytes is not None and not fits:
+        if structured is not None and len(structured.encode()) > max_bytes:
+            structured = None
+        content = _cut(content, sizes, max_bytes, original)
+    if beyond:
+        words = f"\n[The result was cut: it has more than {MAX_RESULT_PARTS} parts, which are the most.]"
+        content = (*content, Text(words))
+    return content, structured, original
 
 
 def settle_failure(call_id: str, status: ToolResultStatus, failure: Failure) -> ToolResult:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -11,34 +10,26 @@ import anyio
 import grpc.aio
 
 from turnwired.apart import Nursery
-from turnwired.codec.tool_host import CALL_TOOL, LIST_TOOLS, decode_page, encode_call, encode_list_tools
+from turnwired.codec.tool_host import CALL_TOOL, LIST_TOOLS, encode_call, encode_list_tools
 from turnwired.domain.errors import CodecError, ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
-from turnwired.domain.text import clean_text
 from turnwired.domain.tool import Tool
-from turnwired.domain.tool_host import HostedCall, HostedPage, HostedResult, HostedTool, ToolHost, ToolHostState
+from turnwired.domain.tool_host import HostedCall, HostedResult, HostedTool, ToolHost, ToolHostState
 from turnwired.tools.grpc.calls import Answer, Lost, Received, TooLong, sent
 from turnwired.tools.grpc.peer import NotAnswered, Peer
 from turnwired.tools.grpc.status import answered
 from turnwired.tools.host.calls import HostCall, NoResult
 from turnwired.tools.host.config import ToolHostConfig
+from turnwired.tools.host.listing import Found, Listing
 from turnwired.tools.host.watching import Watching
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.result import json_of
 
 KIND: Final = "tool host"
-MAX_PAGES: Final = 1000
-MAX_TOOLS: Final = 10_000
-MAX_NAME: Final = 256
+_LARGE: Final = 64 * 1024
+"""Bytes from which a page is read in a thread."""
 MAX_VERSION: Final = 256
 """Characters. A longer version counts as none."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    tools: Sequence[Tool]
-    left_out: Sequence[Failure]
-    hosted: Mapping[str, HostedTool]
 
 
 class HostToolset:
@@ -51,7 +42,7 @@ class HostToolset:
         self._peer = Peer(set_id, KIND, config, self._ask)
         self._watching = Watching(self._peer, self._changed)
         self._calls = Nursery()
-        self._listing: _Listing | None = None
+        self._listing: Listing | None = None
         self._version = ""
         self._version_of = 0
         """Connections that had been lost when the version was told: another release may be there after each."""
@@ -192,37 +183,36 @@ class HostToolset:
         lost = self._peer.losses.count
         known = self._version if self._listing is not None and self._version_of == lost else ""
         work = self._pages(channel, known)
-        pages = cast("list[HostedPage]", await self._calls.run(work, f"host-list-{self._set_id}"))
-        if not pages[0].unchanged:
-            listing = _listing_of(self._set_id, pages)
+        found = cast("Found", await self._calls.run(work, f"host-list-{self._set_id}"))
+        assert found.first is not None, "there is a page, or an error was raised"
+        if not found.first.unchanged:
+            listing = found.listing()
             if self._listing is None or (listing.hosted, listing.left_out) != (
                 self._listing.hosted,
                 self._listing.left_out,
             ):
                 self._listing = listing  # else the same list stays: prompt caches live from it
-            version = pages[0].version
+            version = found.first.version
             self._version, self._version_of = version if len(version) <= MAX_VERSION else "", lost
         self._watching.begin()
 
-    async def _pages(self, channel: grpc.aio.Channel, known: str) -> list[HostedPage]:
+    async def _pages(self, channel: grpc.aio.Channel, known: str) -> Found:
         method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(LIST_TOOLS)
-        pages: list[HostedPage] = []
-        tokens = {""}
+        found = Found(self._set_id)
         while True:
-            last = pages[-1].next_page_token if pages else ""
-            body = await method(encode_list_tools(known, last), metadata=self._peer.authorization())
+            request = encode_list_tools(known, found.next_page_token)
+            body = await method(request, metadata=self._peer.authorization())
             try:
-                page = decode_page(body, self._set_id)
+                if len(body) < _LARGE:
+                    found.take(body)
+                else:
+                    await anyio.to_thread.run_sync(found.take, body, abandon_on_cancel=True)
             except CodecError as error:
                 raise NotAnswered(f"its list of tools cannot be read: {error}") from None
-            if page.unchanged and not known:
+            if found.unchanged and not known:
                 raise NotAnswered("it says that its tools are unchanged, and none are known")
-            pages.append(page)
-            if page.unchanged or not page.next_page_token:
-                return pages
-            if page.next_page_token in tokens or len(pages) == MAX_PAGES:
-                raise NotAnswered("its list of tools does not end")
-            tokens.add(page.next_page_token)
+            if not found.next_page_token:
+                return found
 
     def _open(self, words: str, hosted: HostedTool) -> str:
         return words if hosted.repeatable else f"{words}; it may have taken effect"
@@ -230,34 +220,3 @@ class HostToolset:
     def _failure(self, reason: Reason, words: str) -> Failure:
         message = f"{KIND} {self._set_id!r}: {words}"
         return Failure(phase=FailurePhase.TOOL, reason=reason, message=message, origin=self._set_id)
-
-
-def _listing_of(set_id: str, pages: Sequence[HostedPage]) -> _Listing:
-    hosted: dict[str, HostedTool] = {}
-    left_out: list[Failure] = []
-    for item in (tool for page in pages for tool in page.tools):
-        name = item.tool.ref.native_name
-        if not name:
-            left_out.append(_left_out(set_id, name, "it has no name"))
-        elif len(name) > MAX_NAME or not name.isprintable():
-            why = f"its name has more than {MAX_NAME} characters, or some that cannot be printed"
-            left_out.append(_left_out(set_id, name[:MAX_NAME], why))
-        elif name in hosted:
-            left_out.append(_left_out(set_id, name, "another tool has the same name"))
-        elif len(hosted) == MAX_TOOLS:
-            left_out.append(_left_out(set_id, name, f"{MAX_TOOLS} tools are the most"))
-            break
-        else:
-            tool = item.tool
-            words = replace(tool, description=clean_text(tool.description), title=clean_text(tool.title))
-            hosted[name] = replace(item, tool=words)
-    return _Listing(tuple(item.tool for item in hosted.values()), tuple(left_out), hosted)
-
-
-def _left_out(set_id: str, name: str, why: str) -> Failure:
-    return Failure(
-        phase=FailurePhase.ROUTING,
-        reason=Reason.TOOL_QUARANTINED,
-        message=f"tool {name!r} of {set_id!r} is left out: {why}",
-        origin=f"{set_id}/{name}",
-    )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
-from turnwired.domain.message import Blob, Content, OpaqueBlock, Part, ResourceLink, Text
+from turnwired.domain.message import MAX_RESULT_PARTS, Blob, Content, OpaqueBlock, Part, ResourceLink, Text
 from turnwired.domain.text import clean_text
 from turnwired.domain.tool import Tool, ToolAnnotations, ToolRef, ToolSource
 from turnwired.tools.port import ToolOutput
@@ -72,7 +72,9 @@ def output_of(result: _Object) -> ToolOutput:
         failure = Failure(FailurePhase.TOOL, Reason.TOOL_FAILED, words, origin_code=_string(result.get("resultType")))
         return ToolOutput((Part("", Text(words)),), is_error=True, failure=failure)
     blocks = result.get("content")
-    content = tuple(Part("", block_of(block)) for block in blocks) if isinstance(blocks, list) else ()
+    # One more than a result may have, so that it is seen to be cut: there may be a million.
+    read = blocks[: MAX_RESULT_PARTS + 1] if isinstance(blocks, list) else []
+    content = tuple(Part("", block_of(block)) for block in read)
     structured = result.get("structuredContent")
     return ToolOutput(
         content=content,
