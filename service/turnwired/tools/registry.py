@@ -29,6 +29,7 @@ from turnwired.tools.view import Entry, Joined, View
 
 _LOG = logging.getLogger(__name__)
 _MAX_CACHED_VIEWS: Final = 64
+_MAX_CATALOGS: Final = 128
 _GRACE: Final = 0.05
 """Seconds that a source may take to say what it knows, when it has held up views for as long as it may."""
 
@@ -40,7 +41,7 @@ WITHHELD: Final = Failure(
 )
 """For callers who can have nothing of the source."""
 
-_Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str], frozenset[str]]
+_Key = tuple[frozenset[str], tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,8 @@ class Registry:
     find_above: int = 0
     pinned: tuple[str, ...] = ()
     _members: tuple[_Member, ...] = field(init=False)
-    _catalog: Catalog = field(init=False, default_factory=Catalog)
+    _catalogs: dict[frozenset[str], Catalog] = field(init=False, default_factory=dict[frozenset[str], Catalog])
+    """By the sources that are other tenants' than the caller's: those claim none of its names."""
     _views: dict[_Key, View] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -210,19 +212,34 @@ class Registry:
         for member, listing in zip(members, listings, strict=True):
             if member.source.required and not listing.usable:
                 raise ToolError(WITHHELD if member.toolset.set_id in hidden else listing.failures[0])
-        if not self._catalog.is_of(listings):
-            self._catalog = compose(listings, self.collisions, self._catalog)
-            self._views.clear()
-        key = (selection.include, selection.exclude, selection.narrow, roles, hidden)
+        foreign = frozenset(member.toolset.set_id for member in members if member.source.is_hidden_from(caller))
+        catalog = self._composed(foreign, listings)
+        key = (foreign, selection.include, selection.exclude, selection.narrow, roles, hidden)
         view = self._views.get(key)
         if view is None:
             if len(self._views) >= _MAX_CACHED_VIEWS:
                 self._views.pop(next(iter(self._views)))
-            view = self._views[key] = self._selected(selection, hidden, roles)
+            view = self._views[key] = self._selected(catalog, selection, hidden, roles)
         return view
 
-    def _selected(self, selection: ToolSelection, hidden: frozenset[str], roles: frozenset[str]) -> View:
-        view = _select(self._catalog, selection, hidden, roles, self.allows)
+    def _composed(self, foreign: frozenset[str], listings: Sequence[Listing]) -> Catalog:
+        """The catalog of those that have none of the ``foreign`` sources."""
+        own = [listing for listing in listings if listing.toolset.set_id not in foreign]
+        catalog = self._catalogs.get(foreign)
+        if catalog is not None and catalog.is_of(own):
+            return catalog
+        before = catalog or next(reversed(self._catalogs.values()), None)  # what is compiled is the same for all
+        self._catalogs.pop(foreign, None)
+        if len(self._catalogs) >= _MAX_CATALOGS:
+            self._catalogs.pop(next(iter(self._catalogs)))
+        catalog = self._catalogs[foreign] = compose(own, self.collisions, before)
+        self._views = {key: view for key, view in self._views.items() if key[0] in self._catalogs and key[0] != foreign}
+        return catalog
+
+    def _selected(
+        self, catalog: Catalog, selection: ToolSelection, hidden: frozenset[str], roles: frozenset[str]
+    ) -> View:
+        view = _select(catalog, selection, hidden, roles, self.allows)
         if not self.find_above or len(view.entries) <= self.find_above:
             return view
         named = (name for name in (*selection.include, *selection.narrow) if "*" not in name)
