@@ -534,12 +534,7 @@ def _mcp_servers(
         members,
         telemetry,
         frozenset(McpTransport(kind.upper()) for kind in config.mcp.allow_add),
-        (
-            *config.mcp_servers,
-            *config.grpc_services,
-            *config.tool_hosts,
-            *(source.toolset.set_id for source in registry.sources),
-        ),
+        lambda: registry.set_ids,  # with the apps that have registered since
         enter,
         registry.remove,
     )

@@ -24,4 +24,11 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-19": "What was approved before a restart is run as that tool, never as another that has its name now.",
     "HOSTILE-20": "What a caller may not have is told in no way: not by a search, nor by what is wrong with it.",
     "HOSTILE-21": "Connections on which no request comes to its end do not keep others out of the HTTP server.",
+    "HOSTILE-30": "An app's list of tools costs bounded time and memory and is told in bounded words, whatever it is.",
+    "HOSTILE-31": "The parts of a tool's result are bounded in number, however small they are, and it says so.",
+    "HOSTILE-32": "What one tenant's app lists changes no name and no tool of another tenant, under any policy.",
+    "HOSTILE-33": "An id is of one source only, also of sources that came while the service runs.",
+    "HOSTILE-34": "A credential that a server repeats stands in no failure, no log and no words about a failure.",
+    "HOSTILE-35": "A result that is nested without end is a failed call, at once, that says what may have been done.",
+    "HOSTILE-36": "A time that is no time is refused by its field, at any RPC of tool sources.",
 }

@@ -13,11 +13,19 @@ import pytest
 from google.protobuf import duration_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from rpc.server import details
+from tools.host_kit import App, up
+from tools.host_kit import tool as host_tool
 from tools.kit import SERVER, eventually
 from tools.servers.http_server import HttpMcp, Status, http_mcp, tool
 
 from turnwire.v1 import mcp_server_service_pb2 as pb
-from turnwire.v1 import mcp_server_service_pb2_grpc, turn_service_pb2, turn_service_pb2_grpc
+from turnwire.v1 import (
+    mcp_server_service_pb2_grpc,
+    tool_host_registry_service_pb2_grpc,
+    turn_service_pb2,
+    turn_service_pb2_grpc,
+)
+from turnwire.v1 import tool_host_registry_service_pb2 as hosts_pb
 from turnwired.app import configured, running
 from turnwired.cli.mcp import changed, listed, server_table
 
@@ -235,7 +243,7 @@ async def test_a_command_is_added_where_it_is_allowed_and_gets_only_its_own_envi
         assert (await s.state("child")).endpoint == sys.executable
 
 
-@pytest.mark.requirement("MCPS-5")
+@pytest.mark.requirement("MCPS-5", "HOSTILE-36")
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
@@ -246,6 +254,8 @@ async def test_a_command_is_added_where_it_is_allowed_and_gets_only_its_own_envi
         (new_http("http://x/y", "a b"), "server_id"),
         (new_http("http://x/y", "x", namespace="a/b"), "namespace"),
         (new_http("http://x/y", "x", call_timeout=duration_pb2.Duration(seconds=-1)), "call_timeout"),
+        (new_http("http://x/y", "x", call_timeout=duration_pb2.Duration(seconds=10**15)), "call_timeout"),
+        (new_http("http://x/y", "x", call_timeout=duration_pb2.Duration(seconds=-(2**63))), "call_timeout"),
         (pb.AddMcpServerRequest(server_id="x", stdio=pb.McpStdioConnection()), "command"),
     ],
 )
@@ -256,6 +266,27 @@ async def test_what_cannot_be_a_server_is_refused_by_its_field(request_: pb.AddM
         assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
         assert (caught.value.details() or "").startswith(f"{field}:")
         assert SECRET not in repr(caught.value)
+
+
+@pytest.mark.requirement("HOSTILE-33")
+async def test_the_id_of_an_app_that_has_registered_is_taken_until_it_leaves() -> None:
+    server = {"listen": "127.0.0.1:0", "grace_seconds": 0.1, "allow_tool_host_registration": True}
+    async with (
+        operated({}, server=server, mcp={"allow_add": ["streamable_http"]}) as s,
+        grpc.aio.insecure_channel(s.address) as channel,
+        up(App([host_tool("echo")])) as app,
+    ):
+        hosts: tool_host_registry_service_pb2_grpc.ToolHostRegistryServiceAsyncStub
+        hosts = tool_host_registry_service_pb2_grpc.ToolHostRegistryServiceStub(channel)
+        register = hosts_pb.RegisterToolHostRequest(host_id="new", address=app.address)
+        await hosts.RegisterToolHost(register, timeout=SECONDS)
+        taken = (grpc.StatusCode.ALREADY_EXISTS, "MCP_SERVER_EXISTS")
+        assert await refused(s.mcp.AddMcpServer(new_http("http://127.0.0.1:9/mcp"))) == taken
+        assert await s.tools() == ["new__echo"]
+        await hosts.UnregisterToolHost(hosts_pb.UnregisterToolHostRequest(host_id="new"), timeout=SECONDS)
+        await s.mcp.AddMcpServer(new_http("http://127.0.0.1:9/mcp"))
+        taken = (grpc.StatusCode.ALREADY_EXISTS, "TOOL_HOST_TAKEN")
+        assert await refused(hosts.RegisterToolHost(register, timeout=SECONDS)) == taken
 
 
 @pytest.mark.requirement("MCPS-6", "SCN-131")

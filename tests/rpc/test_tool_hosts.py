@@ -46,7 +46,7 @@ async def refused(call: Any) -> grpc.aio.AioRpcError:
     return raised.value
 
 
-@pytest.mark.requirement("HOST-20")
+@pytest.mark.requirement("HOST-20", "HOSTILE-36")
 @pytest.mark.parametrize(
     ("request_", "fields"),
     [
@@ -56,6 +56,9 @@ async def refused(call: Any) -> grpc.aio.AioRpcError:
         (pb2.RegisterToolHostRequest(host_id="a", address="127.0.0.1:1", lease=lease(601)), ["lease"]),
         (pb2.RegisterToolHostRequest(host_id="a", address="x"), ["address"]),
         (pb2.RegisterToolHostRequest(host_id="a", address="127.0.0.1:1", lease=lease(-1)), ["lease"]),
+        (pb2.RegisterToolHostRequest(host_id="a", address="127.0.0.1:1", lease=Duration(seconds=2**63 - 1)), ["lease"]),
+        (pb2.RegisterToolHostRequest(host_id="a", address="127.0.0.1:1\n"), ["address"]),
+        (pb2.RegisterToolHostRequest(host_id="a", address="127.0.0.1:\u0661"), ["address"]),
     ],
 )
 async def test_what_is_wrong_with_a_registration_is_said_by_its_path(

@@ -9,7 +9,6 @@ from typing import Final
 from turnwired.domain.failure import Failure
 from turnwired.domain.tool import ToolRef
 
-
 MAX_RESULT_PARTS: Final = 1000
 """Of one tool result: each is an item of the log, of every reader and of a request, however few bytes it has."""
 

@@ -27,8 +27,8 @@ class HostedTool:
 
 @dataclass(frozen=True, slots=True)
 class HostedPage:
-    """A page of an app's tools. ``unchanged``: they are those of the version that was asked with. ``cut``: how many more
-    there were, beyond what is read.
+    """A page of an app's tools. ``unchanged``: they are those of the version that was asked with. ``cut``: how many
+    more there were, beyond what is read.
     """
 
     tools: tuple[HostedTool, ...]

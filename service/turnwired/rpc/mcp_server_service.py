@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from turnwire.v1 import mcp_server_service_pb2
 from turnwired.codec.mcp_server import server_to_pb
+from turnwired.codec.values import seconds_from_pb
 from turnwired.domain.errors import FieldViolation, InvalidRequest
 from turnwired.domain.failure import Reason
 from turnwired.domain.mcp import McpServers, NewMcpServer
@@ -99,7 +100,7 @@ def _after(page_token: str) -> str:
 
 
 def _new_server(request: mcp_server_service_pb2.AddMcpServerRequest) -> NewMcpServer:
-    timeout = request.call_timeout.ToTimedelta().total_seconds() if request.HasField("call_timeout") else None
+    timeout = seconds_from_pb(request.call_timeout) if request.HasField("call_timeout") else None
     kind = request.WhichOneof("connection")
     if kind is None:
         raise InvalidRequest([FieldViolation("connection", "takes stdio or streamable_http")])

@@ -15,7 +15,7 @@ from turnwired.domain.errors import ConfigError
 
 MAX_TOKEN_BYTES: Final = 64 * 1024
 _ADDRESS: Final = re.compile(
-    r"^(?:unix:.+|(?:dns:///)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>\d{1,5}))$"
+    r"(?:unix:.+|(?:dns:///)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5}))"
 )
 _VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
@@ -50,7 +50,7 @@ class Endpoint(BaseModel):
     @field_validator("address")
     @classmethod
     def _is_address(cls, value: str) -> str:
-        found = _ADDRESS.match(value)
+        found = _ADDRESS.fullmatch(value)
         if found is None or (found["port"] is not None and not 0 < int(found["port"]) < 65536):
             raise ValueError('takes "host:port", "[::1]:port", "dns:///host:port" or "unix:/path"')
         return value
@@ -70,7 +70,7 @@ class Endpoint(BaseModel):
     @property
     def is_local(self) -> bool:
         """Whether only this machine can be meant."""
-        found = _ADDRESS.match(self.address)
+        found = _ADDRESS.fullmatch(self.address)
         host = "" if found is None or found["host"] is None else found["host"].strip("[]")
         if not host or host == "localhost":
             return True

@@ -100,7 +100,7 @@ def answered(
         retry_after=details.retry_after,
         origin=set_id,
         origin_code=code.name,
-        metadata={"error_info_reason": details.reason} if details.reason else {},
+        metadata={"error_info_reason": hide(details.reason)} if details.reason else {},
     )
     words = redact(hide("\n".join(said)))
     return ToolOutput((Part("", Text(words)),), is_error=True, failure=failure)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit, urlunsplit
 
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.run import Caller
-from turnwired.tools.mcp.secrets import expanded, file_in, names_caller, refers
+from turnwired.tools.mcp.secrets import expanded, file_in, hidden, is_secret, names_caller, referred, refers
 
 SAFE_ENVIRONMENT: Final = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
@@ -67,6 +68,15 @@ class McpServer(BaseModel):
         """Where it is, as an operator is shown it: never with secrets."""
         return ""
 
+    def hide(self, text: str, caller: Caller | None = None, ours: Mapping[str, str] | None = None) -> str:
+        """What the server said, without the credentials that it has from us, should it repeat them."""
+        return hidden(text, self._secrets(os.environ if ours is None else ours, caller))
+
+    def _secrets(self, environ: Mapping[str, str], caller: Caller | None) -> Iterator[str]:
+        """What is handed to the server and must not be told."""
+        del environ, caller
+        return iter(())
+
 
 class StdioServer(McpServer):
     """A server that runs as a child process.
@@ -99,6 +109,13 @@ class StdioServer(McpServer):
         for name, value in self.env.items():
             environment[name] = expanded(value, f"env.{name}", source)
         return environment
+
+    def _secrets(self, environ: Mapping[str, str], caller: Caller | None) -> Iterator[str]:
+        for name, value in self.env.items():
+            yield from referred(value, environ, caller)
+            if is_secret(name):
+                with suppress(ConfigError):
+                    yield expanded(value, name, environ)
 
 
 class OAuth(BaseModel):
@@ -216,6 +233,16 @@ class HttpServer(McpServer):
             if not value.isascii() or not value.isprintable():
                 raise ConfigError(f"headers.{name} is no text that a header can hold")
         return found
+
+    def _secrets(self, environ: Mapping[str, str], caller: Caller | None) -> Iterator[str]:
+        for value in (self.url, *self.headers.values()):
+            yield from referred(value, environ)
+        if caller is not None:
+            for value in self.caller_headers.values():
+                yield from referred(value, environ, caller)
+        if self.oauth is not None and self.oauth.private_key_file is None:
+            with suppress(ConfigError):
+                yield self.oauth.client_secret()
 
 
 def server_kind(data: Mapping[str, Any]) -> type[StdioServer | HttpServer]:

@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,6 +24,7 @@ from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.telemetry.port import McpTelemetry
 from turnwired.tools.mcp.link import Link, Listing, Lost, Opener
+from turnwired.tools.mcp.secrets import Hide
 from turnwired.tools.mcp.standing import History, Timing
 from turnwired.tools.result import redact
 
@@ -56,7 +58,10 @@ class Connection:
         *,
         history: History | None = None,
         lists: bool = True,
+        hide: Hide = str,
     ) -> None:
+        """``hide`` takes credentials out of the server's words."""
+        self._hide = hide
         self.server_id = server_id
         self.failure: Failure | None = None
         self.listing: Listing | None = None
@@ -359,11 +364,11 @@ class Connection:
             error = error.exceptions[0]
         match error:
             case ToolError():
-                self.failure = error.failure
+                self.failure = replace(error.failure, message=self._hide(error.failure.message))
             case TurnwireError() | TimeoutError() | OSError():
                 self.failure = self._unavailable(redact(str(error), 400))
             case _:
-                self.failure = self._unavailable(f"{type(error).__name__}: {redact(str(error), 300)}")
+                self.failure = self._unavailable(f"{type(error).__name__}: {redact(self._hide(str(error)), 300)}")
         self.history.last_failure = self.failure
         _LOG.warning("%s", self.failure.message)
         if _LOG.isEnabledFor(logging.DEBUG):
@@ -387,7 +392,7 @@ class Connection:
         return self.failure.message if self.failure is not None else "ended while it was connected"
 
     def _unavailable(self, words: str, retry_after: float | None = None) -> Failure:
-        prefix = f"MCP server {self.server_id!r}"
+        prefix, words = f"MCP server {self.server_id!r}", self._hide(words)
         return Failure(
             phase=FailurePhase.ROUTING,
             reason=Reason.MCP_UNAVAILABLE,

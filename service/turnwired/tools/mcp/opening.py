@@ -84,6 +84,7 @@ class StdioOpener:
             config.environment(self._environ),
             config.cwd,
             config.max_message_bytes,
+            lambda text: config.hide(text, ours=self._environ),
         )
         try:
             within = _discover_timeout(config)

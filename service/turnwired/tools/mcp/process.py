@@ -21,13 +21,14 @@ from typing import Final, Protocol, cast
 
 import anyio
 
+from turnwired.tools.mcp.secrets import Hide
 from turnwired.tools.result import redact
 
 _LOG = logging.getLogger(__name__)
 
 STDERR_TAIL_BYTES: Final = 8192
 _STDERR_LINE_BYTES: Final = 2000
-_ENDS_BYTES: Final = 256
+ENDS_BYTES: Final = 256
 _PAUSE_ABOVE: Final = 256  # lines; reading goes on below a quarter of it
 _EXIT_TO_EOF: Final = (
     0.5  # seconds for what a dead child has left in its pipe; a grandchild may hold that open for ever
@@ -122,10 +123,10 @@ class _Splitter:
             return
         if self._head is None:
             joined = b"".join(self._chunks)
-            self._head, self._tail = joined[:_ENDS_BYTES], joined[-_ENDS_BYTES:]
+            self._head, self._tail = joined[:ENDS_BYTES], joined[-ENDS_BYTES:]
             self._chunks.clear()
-        self._head += piece[: _ENDS_BYTES - len(self._head)]
-        self._tail = (self._tail + piece)[-_ENDS_BYTES:]
+        self._head += piece[: ENDS_BYTES - len(self._head)]
+        self._tail = (self._tail + piece)[-ENDS_BYTES:]
 
     def _finish(self) -> Line:
         line = b"".join(self._chunks) if self._head is None else TooLong(self._head, self._tail)
@@ -148,8 +149,9 @@ def _path_of(command: str, search: str | None, cwd: str | None) -> str:
 class ChildProcess(asyncio.SubprocessProtocol):
     """A running child. Made by ``start``; whoever made it closes it."""
 
-    def __init__(self, name: str, max_line_bytes: int) -> None:
+    def __init__(self, name: str, max_line_bytes: int, hide: Hide = str) -> None:
         self.name = name
+        self._hide = hide
         self.ended = asyncio.Event()
         self._splitter = _Splitter(max_line_bytes)
         self._lines: deque[Line] = deque()
@@ -172,9 +174,11 @@ class ChildProcess(asyncio.SubprocessProtocol):
         env: Mapping[str, str],
         cwd: str | None,
         max_line_bytes: int,
+        hide: Hide = str,
     ) -> ChildProcess:
         """Start the command. Raises OSError, with FileNotFoundError for a command that ``PATH`` of ``env`` has not.
 
+        ``hide`` takes credentials out of what it writes to stderr.
         On Linux the child is killed when the thread that calls this ends: call it from the thread that lives longest.
         """
         path = _path_of(command, env.get("PATH"), cwd)
@@ -183,7 +187,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
             line = [sys.executable, "-I", "-S", "-c", _DIES_WITH_US, str(os.getpid()), path, command, *args]
         loop = asyncio.get_running_loop()
         _, protocol = await loop.subprocess_exec(
-            lambda: cls(name, max_line_bytes), *line, env=dict(env), cwd=cwd, start_new_session=True
+            lambda: cls(name, max_line_bytes, hide), *line, env=dict(env), cwd=cwd, start_new_session=True
         )
         return protocol
 
@@ -247,7 +251,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         """The last line that it wrote to stderr, for an operator, without what looks like a credential."""
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()
         # Redacted before it is cut: half a credential does not look like one.
-        return redact(lines[-1].strip(), STDERR_TAIL_BYTES)[-300:] if lines else ""
+        return redact(self._hide(lines[-1].strip()), STDERR_TAIL_BYTES)[-300:] if lines else ""
 
     async def receive(self) -> Line | None:
         """The next line without its end, or None after the last one."""
@@ -321,7 +325,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         for line in self._stderr_splitter.feed(data):
             text = line if isinstance(line, bytes) else line.head + b"..."
             if text:
-                _LOG.debug("%s stderr: %s", self.name, redact(text.decode("utf-8", "replace").rstrip()))
+                _LOG.debug("%s stderr: %s", self.name, redact(self._hide(text.decode("utf-8", "replace").rstrip())))
 
     def _end(self) -> None:
         self.ended.set()

@@ -49,21 +49,23 @@ Leave = Callable[[str], Awaitable[object]]
 
 
 class McpServerPool:
-    """All servers. ``allow_add``: the kinds that may be added. One change of a server at a time."""
+    """All servers. ``allow_add``: the kinds that may be added. ``taken``: ids of all sources now. One change of a
+    server at a time.
+    """
 
     def __init__(
         self,
         members: Sequence[Member],
         telemetry: McpTelemetry,
         allow_add: Collection[McpTransport],
-        taken: Collection[str],
+        taken: Callable[[], Collection[str]],
         enter: Enter,
         leave: Leave,
     ) -> None:
         self._members = {member.toolset.set_id: member for member in members}
         self._telemetry = telemetry
         self._allow_add = allow_add
-        self._taken = frozenset(taken)
+        self._taken = taken
         self._enter = enter
         self._leave = leave
         self._changing = asyncio.Lock()
@@ -101,7 +103,7 @@ class McpServerPool:
             raise PermissionDenied(words, {"transport": transport.value})
         config, environ = _config_of(server)
         async with self._changing:
-            if server.server_id in self._members or server.server_id in self._taken:
+            if server.server_id in self._members or server.server_id in self._taken():
                 words = f"There is a tool source {server.server_id!r} already."
                 raise Conflict(Reason.MCP_SERVER_EXISTS, words, {"server_id": server.server_id})
             if sum(member.added for member in self._members.values()) >= MAX_ADDED:

@@ -24,7 +24,7 @@ from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.telemetry.port import McpTelemetry
 from turnwired.tools.mcp.link import Lost, Refused
-from turnwired.tools.mcp.process import Pipe, TooLong
+from turnwired.tools.mcp.process import ENDS_BYTES, Pipe, TooLong
 from turnwired.tools.mcp.session import SessionLink
 from turnwired.tools.mcp.wire import TOO_LARGE
 from turnwired.tools.result import redact
@@ -124,16 +124,18 @@ def _message(line: bytes) -> types.JSONRPCMessage | None:
     try:
         # Invalid UTF-8 and lone surrogates are no reason to leave a call without its answer.
         return types.jsonrpc_message_adapter.validate_python(json.loads(line.decode("utf-8", "replace")), by_name=False)
-    except (ValidationError, ValueError, RecursionError):
+    except RecursionError:
+        return _cut_short(TooLong(line[:ENDS_BYTES], line[-ENDS_BYTES:]), "the answer is nested too deeply")
+    except (ValidationError, ValueError):
         return None
 
 
-def _cut_short(line: TooLong) -> types.JSONRPCMessage | None:
-    """An error in place of an answer that is too long, if it can be told whose answer it is."""
+def _cut_short(line: TooLong, why: str = "the answer is longer than max_message_bytes") -> types.JSONRPCMessage | None:
+    """An error in place of an answer that is not read, if it can be told whose answer it is."""
     found = _ID_AT_START.match(line.head) or _ID_AT_END.search(line.tail)
     if found is None:
         return None
-    error = types.ErrorData(code=TOO_LARGE, message="the answer is longer than max_message_bytes")
+    error = types.ErrorData(code=TOO_LARGE, message=why)
     return types.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error)
 
 

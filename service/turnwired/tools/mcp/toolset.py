@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -166,11 +167,16 @@ class McpToolset:
 
     def _new_connection(self) -> Connection:
         opener = self._given_opener or opener_of(self._set_id, self._config, self._telemetry, environ=self._environ)
-        return Connection(self._set_id, opener, self._timing(), self._telemetry, history=self.history)
+        return Connection(self._set_id, opener, self._timing(), self._telemetry, history=self.history, hide=self._hide)
 
     def _new_caller_connection(self, caller: Caller) -> Connection:
         opener = opener_of(self._set_id, self._config, self._telemetry, caller, environ=self._environ)
-        return Connection(self._set_id, opener, self._timing(), self._telemetry, lists=False)
+        return Connection(
+            self._set_id, opener, self._timing(), self._telemetry, lists=False, hide=partial(self._hide, caller=caller)
+        )
+
+    def _hide(self, text: str, caller: Caller | None = None) -> str:
+        return self._config.hide(text, caller, self._environ)
 
     def _timing(self) -> Timing:
         return Timing(self._config.connect_timeout, self._config.close_timeout, self._config.keepalive)
@@ -205,12 +211,12 @@ class McpToolset:
         match answer:
             case Answered(result):
                 connection.proved()
-                return output_of(result)
+                return self._output(result, invocation)
             case Refused(code, message):
                 connection.proved()
                 if code == _INVALID_PARAMS and (gone := await self._gone(name)) is not None:
                     return gone
-                return self._refused(code, message)
+                return self._refused(code, self._hide(message, invocation.caller))
             case Lost():
                 connection.troubled(answer)
                 raise ToolError(self._lost(answer))
@@ -251,6 +257,22 @@ class McpToolset:
         words += f" From your next step on its tools are: {shown}." if names else " It has no tools now."
         failure = self._failure(Reason.TOOL_NOT_FOUND, f"no longer has the tool {name!r}", str(_INVALID_PARAMS))
         return ToolOutput((Part("", Text(words)),), is_error=True, failure=failure)
+
+    def _output(self, result: Mapping[str, object], invocation: ToolInvocation) -> ToolOutput:
+        try:
+            output = output_of(result)
+        except RecursionError:
+            words = f"{invocation.native_name} gave a result that is nested too deeply; it may have taken effect"
+            raise ToolError(self._failure(Reason.TOOL_RESULT_INVALID, words)) from None
+        if not output.is_error:
+            return output
+        return replace(output, content=tuple(self._said(part, invocation.caller) for part in output.content))
+
+    def _said(self, part: Part, caller: Caller) -> Part:
+        """Words about a failure: servers put there what their own server answered, key and all."""
+        if not isinstance(part.content, Text):
+            return part
+        return replace(part, content=Text(self._hide(part.content.text, caller)))
 
     def _refused(self, code: int, message: str) -> ToolOutput:
         failure = self._failure(Reason.TOOL_FAILED, f"the server answered with error {code}", str(code))
