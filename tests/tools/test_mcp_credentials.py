@@ -243,12 +243,15 @@ async def test_an_enterprise_assertion_gets_a_token(exchanged: bool, tmp_path: P
             assert (asked["audience"], asked["resource"]) == (authority.issuer, server.url)
 
 
-@pytest.mark.requirement("MCPH-15")
+@pytest.mark.requirement("MCPH-15", "HOSTILE-37")
 async def test_a_server_that_names_another_authority_gets_no_token(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(SECRET)
     async with http_mcp() as other, http_mcp() as server:
         evil = Authority(other)
         evil.serve()
+        asked: list[str] = []
+        for path in list(other.routes):
+            other.routes[path] = lambda _headers, _body, path=path: (asked.append(path), (404, {}))[1]
         server.secret = "x"
         server.challenge = other.challenge
         mine = {"issuer": "http://127.0.0.1:9", "client_id": CLIENT, "client_secret_file": str(tmp_path / "secret")}
@@ -256,3 +259,4 @@ async def test_a_server_that_names_another_authority_gets_no_token(tmp_path: Pat
             (failure,) = view.failures
             assert failure.reason is Reason.MCP_AUTH_FAILED
         assert not evil.forms
+        assert asked == [], "an address that the server names is not asked"

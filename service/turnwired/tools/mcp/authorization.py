@@ -66,7 +66,9 @@ class Authorization(httpx2.Auth):
     for which there is no token yet, or for which it was refused.
     """
 
-    def __init__(self, flow: httpx2.Auth, tokens: _Tokens, scope: str | None) -> None:
+    def __init__(self, flow: httpx2.Auth, tokens: _Tokens, scope: str | None, addresses: tuple[str, ...]) -> None:
+        """``addresses``: of the server and its authorization server. Metadata is read there and nowhere else."""
+        self._places = frozenset(_place(httpx2.URL(address)) for address in addresses)
         self._flow = flow
         self._tokens = tokens
         self._scope = scope
@@ -83,6 +85,9 @@ class Authorization(httpx2.Auth):
         try:
             outgoing = await anext(flow)
             while True:
+                if outgoing.method == "GET" and _place(outgoing.url) not in self._places:
+                    # A challenge may name any address, one behind our firewall too.
+                    raise OAuthFlowError("the server's metadata is said to be at an address of somebody else")
                 response = yield self._with_scope(outgoing)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
@@ -101,10 +106,14 @@ class Authorization(httpx2.Auth):
         return httpx2.Request("POST", request.url, data={**form, "scope": self._scope}, headers=headers)
 
 
+def _place(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
 def authorization_of(url: str, config: OAuth) -> httpx2.Auth:
     """What authorises the requests to this address. Raises ConfigError when a secret cannot be read."""
     tokens = _Tokens()
-    return Authorization(_flow_of(url, config, tokens), tokens, config.scope)
+    return Authorization(_flow_of(url, config, tokens), tokens, config.scope, (url, config.issuer))
 
 
 def _flow_of(url: str, config: OAuth, tokens: _Tokens) -> httpx2.Auth:
