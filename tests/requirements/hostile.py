@@ -32,4 +32,5 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-35": "A result that is nested without end is a failed call, at once, that says what may have been done.",
     "HOSTILE-36": "A time that is no time is refused by its field, at any RPC of tool sources.",
     "HOSTILE-37": "A server that wants a token has nothing asked of addresses but its own and its authority's.",
+    "HOSTILE-38": "No tenant alone fills up what all may register, and what leaves is closed, whoever asked for it.",
 }

@@ -15,8 +15,9 @@ from turnwired.domain.failure import Reason
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection
 from turnwired.domain.tool_host import ToolHostState
+from turnwired.tools.host import registrations as registrations_module
 from turnwired.tools.host.config import ToolHostConfig
-from turnwired.tools.host.registrations import MOST_HOSTS, Admission, Registrations
+from turnwired.tools.host.registrations import MOST_OF_TENANT, Admission, Registrations
 from turnwired.tools.host.toolset import HostToolset
 from turnwired.tools.registry import Registry, Source
 
@@ -183,14 +184,53 @@ async def test_an_id_that_is_anothers_is_refused() -> None:
 
 
 @pytest.mark.requirement("HOST-19")
-async def test_more_hosts_than_may_be_are_refused() -> None:
+async def test_more_hosts_than_may_be_in_all_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registrations_module, "MOST_HOSTS", 2)
+    async with registering() as (_, registrations):
+        for caller, host_id in ((ADA, "a"), (EVE, "b")):
+            await registrations.register(caller, host_id, "127.0.0.1:1", 60)
+        with pytest.raises(Unavailable, match=r"^2 hosts are registered"):
+            await registrations.register(EVE, "c", "127.0.0.1:1", 60)
+
+
+@pytest.mark.requirement("HOSTILE-38")
+async def test_a_host_that_leaves_is_closed_also_when_whoever_asked_is_gone() -> None:
+    began, goes_on, closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class Slow(Registry):
+        async def remove(self, set_id: str) -> bool:
+            began.set()
+            await goes_on.wait()
+            removed = await super().remove(set_id)
+            closed.set()
+            return removed
+
+    async with up(App()) as app, asyncio.timeout(20):
+        registry = Slow([])
+        registrations = Registrations(registry, HERE)
+        await registrations.register(ADA, "shop", app.address, 60)
+        leaving = asyncio.create_task(registrations.unregister(ADA, "shop"))
+        await began.wait()
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        goes_on.set()
+        await registrations.aclose()
+        assert closed.is_set()
+        assert registry.set_ids == frozenset()
+        await registry.aclose()
+
+
+@pytest.mark.requirement("HOST-19", "HOSTILE-38")
+async def test_a_tenant_has_so_many_hosts_and_keeps_no_other_out() -> None:
     app = App()
     async with up(app), registering() as (registry, registrations):
-        hosts = [registrations.register(ADA, f"shop_{number}", app.address, 60) for number in range(MOST_HOSTS)]
+        hosts = [registrations.register(ADA, f"shop_{number}", app.address, 60) for number in range(MOST_OF_TENANT)]
         async with asyncio.timeout(60):
             await asyncio.gather(*hosts)
         with pytest.raises(Unavailable) as raised:
             await registrations.register(ADA, "one_more", app.address, 60)
         assert raised.value.reason is Reason.OVERLOADED
         await registrations.register(ADA, "shop_0", app.address, 60)
-        assert len(registry.set_ids) == MOST_HOSTS
+        assert len(registry.set_ids) == MOST_OF_TENANT
+        await registrations.register(EVE, "one_more", app.address, 60)

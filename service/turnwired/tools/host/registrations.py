@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -29,10 +29,13 @@ from turnwired.tools.registry import Source
 
 _LOG = logging.getLogger(__name__)
 
-MOST_HOSTS: Final = 100
+MOST_HOSTS: Final = 400
+MOST_OF_TENANT: Final = 100
+"""Fewer than all, so that no tenant alone keeps the others out."""
 _FIRST_ANSWER: Final = 2.0
 """Seconds that a registration waits for what the app has."""
 _RETRY: Final = 1.0
+_CLOSE_SECONDS: Final = 10.0
 
 
 class Sources(Protocol):
@@ -47,7 +50,7 @@ class Sources(Protocol):
         """Start one more source."""
         ...
 
-    async def remove(self, set_id: str) -> bool:
+    def remove(self, set_id: str) -> Coroutine[object, object, bool]:
         """Close the sources of this id and forget them."""
         ...
 
@@ -90,6 +93,7 @@ class Registrations:
         self._changing = asyncio.Lock()
         self._earlier = asyncio.Event()
         self._reaper: asyncio.Task[None] | None = None
+        self._leaving: set[asyncio.Task[bool]] = set()
 
     async def register(self, caller: Caller, host_id: str, address: str, lease: float) -> ToolHost:
         """Register an app for ``lease`` seconds, or renew that. An app that has moved is registered anew.
@@ -105,8 +109,8 @@ class Registrations:
             if taken:
                 words = f"The id {host_id!r} is another host's, or another source's. Register under another one."
                 raise Conflict(Reason.TOOL_HOST_TAKEN, words, {"host_id": host_id})
-            if known is None and len(self._known) >= MOST_HOSTS:
-                raise Unavailable(Reason.OVERLOADED, f"{MOST_HOSTS} hosts are registered, which is the most.", _RETRY)
+            if known is None:
+                self._require_room(caller.tenant)
             toolset = known.toolset if known is not None and known.address == address else None
             if toolset is None:
                 if known is not None:
@@ -142,9 +146,17 @@ class Registrations:
         if self._reaper is not None:
             self._reaper.cancel()
             await asyncio.wait([self._reaper])
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=_CLOSE_SECONDS)
 
     def _of(self, tenant: str) -> Sequence[_Registration]:
         return [known for known in self._known.values() if known.owner[0] == tenant]
+
+    def _require_room(self, tenant: str) -> None:
+        of_tenant = len(self._of(tenant))
+        if of_tenant >= MOST_OF_TENANT or len(self._known) >= MOST_HOSTS:
+            count, whose = (of_tenant, " of this tenant") if of_tenant >= MOST_OF_TENANT else (len(self._known), "")
+            raise Unavailable(Reason.OVERLOADED, f"{count} hosts{whose} are registered, which is the most.", _RETRY)
 
     def _checked(self, address: str) -> ToolHostConfig:
         if not self._admission.allowed:
@@ -191,8 +203,12 @@ class Registrations:
                 await self._forget(host_id)
 
     async def _forget(self, host_id: str) -> None:
+        """Close it, to the end: whoever asked may be gone before."""
         del self._known[host_id]
-        await self._sources.remove(host_id)
+        closing = asyncio.get_running_loop().create_task(self._sources.remove(host_id), name=f"tool-host-end-{host_id}")
+        self._leaving.add(closing)
+        closing.add_done_callback(self._leaving.discard)
+        await asyncio.shield(closing)
 
 
 def _shown(toolset: HostToolset, ends_ns: int) -> ToolHost:
