@@ -123,6 +123,7 @@ async def test_another_tenant_takes_no_name_away(policy: CollisionPolicy, first:
                 assert view.collisions == ()
             again = await registry.view(ToolSelection(), ada)
             await theirs.change(tool("c"), version="2")
+            await registrations.register(eve, "another", theirs.address, 60)
             assert await registry.revised(again, ToolSelection(), ada) is again, "what others change is no change"
         finally:
             await registrations.aclose()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -250,8 +251,13 @@ async def test_a_server_that_names_another_authority_gets_no_token(tmp_path: Pat
         evil = Authority(other)
         evil.serve()
         asked: list[str] = []
-        for path in list(other.routes):
-            other.routes[path] = lambda _headers, _body, path=path: (asked.append(path), (404, {}))[1]
+        given = other.routes["/.well-known/oauth-protected-resource"]
+
+        def metadata(headers: Mapping[str, str], body: bytes) -> tuple[int, dict[str, Any]]:
+            asked.append("metadata")
+            return given(headers, body)
+
+        other.routes["/.well-known/oauth-protected-resource"] = metadata
         server.secret = "x"
         server.challenge = other.challenge
         mine = {"issuer": "http://127.0.0.1:9", "client_id": CLIENT, "client_secret_file": str(tmp_path / "secret")}

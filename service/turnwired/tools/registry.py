@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Final
 
 import anyio
@@ -65,9 +66,9 @@ class Source:
     kind: ToolSource = ToolSource.LOCAL
     tenant: str | None = None
 
-    def is_hidden_from(self, caller: Caller) -> bool:
-        """Whether it is another tenant's."""
-        return self.tenant is not None and self.tenant != caller.tenant
+    def is_for(self, caller: Caller) -> bool:
+        """Whether it is no other tenant's."""
+        return self.tenant is None or self.tenant == caller.tenant
 
     def decorated(self) -> Toolset:
         """The toolset as the deployment uses it."""
@@ -124,7 +125,7 @@ class Registry:
     pinned: tuple[str, ...] = ()
     _members: tuple[_Member, ...] = field(init=False)
     _catalogs: dict[frozenset[str], Catalog] = field(init=False, default_factory=dict[frozenset[str], Catalog])
-    """By the sources that are other tenants' than the caller's: those claim none of its names."""
+    """By the sources that are a tenant's own: what others have claims none of its names."""
     _views: dict[_Key, View] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -208,13 +209,16 @@ class Registry:
     ) -> View:
         members = self._members
         listings = await self._listings(members, patient=patient)
-        hidden = frozenset(member.toolset.set_id for member in members if self._is_hidden(member.source, caller, roles))
-        for member, listing in zip(members, listings, strict=True):
+        mine = [member.source.is_for(caller) for member in members]
+        hidden = frozenset(
+            member.toolset.set_id for member in compress(members, mine) if not self._may_have(member.source, roles)
+        )
+        for member, listing in compress(zip(members, listings, strict=True), mine):
             if member.source.required and not listing.usable:
                 raise ToolError(WITHHELD if member.toolset.set_id in hidden else listing.failures[0])
-        foreign = frozenset(member.toolset.set_id for member in members if member.source.is_hidden_from(caller))
-        catalog = self._composed(foreign, listings)
-        key = (foreign, selection.include, selection.exclude, selection.narrow, roles, hidden)
+        own = frozenset(member.toolset.set_id for member in compress(members, mine) if member.source.tenant is not None)
+        catalog = self._composed(own, tuple(compress(listings, mine)))
+        key = (own, selection.include, selection.exclude, selection.narrow, roles, hidden)
         view = self._views.get(key)
         if view is None:
             if len(self._views) >= _MAX_CACHED_VIEWS:
@@ -222,18 +226,17 @@ class Registry:
             view = self._views[key] = self._selected(catalog, selection, hidden, roles)
         return view
 
-    def _composed(self, foreign: frozenset[str], listings: Sequence[Listing]) -> Catalog:
-        """The catalog of those that have none of the ``foreign`` sources."""
-        own = [listing for listing in listings if listing.toolset.set_id not in foreign]
-        catalog = self._catalogs.get(foreign)
-        if catalog is not None and catalog.is_of(own):
+    def _composed(self, own: frozenset[str], listings: tuple[Listing, ...]) -> Catalog:
+        """The catalog of a tenant that has the sources ``own`` beside those that all have."""
+        catalog = self._catalogs.get(own)
+        if catalog is not None and catalog.is_of(listings):
             return catalog
         before = catalog or next(reversed(self._catalogs.values()), None)  # what is compiled is the same for all
-        self._catalogs.pop(foreign, None)
+        self._catalogs.pop(own, None)
         if len(self._catalogs) >= _MAX_CATALOGS:
             self._catalogs.pop(next(iter(self._catalogs)))
-        catalog = self._catalogs[foreign] = compose(own, self.collisions, before)
-        self._views = {key: view for key, view in self._views.items() if key[0] in self._catalogs and key[0] != foreign}
+        catalog = self._catalogs[own] = compose(listings, self.collisions, before)
+        self._views = {key: view for key, view in self._views.items() if key[0] in self._catalogs and key[0] != own}
         return catalog
 
     def _selected(
@@ -245,9 +248,9 @@ class Registry:
         named = (name for name in (*selection.include, *selection.narrow) if "*" not in name)
         return findable(view, pattern_of((*self.pinned, *named)))
 
-    def _is_hidden(self, source: Source, caller: Caller, roles: frozenset[str]) -> bool:
-        """Whether the caller can have nothing of it, and so is not to know that it is there."""
-        return source.is_hidden_from(caller) or not self.access.may_have(roles, source.namespace, source.kind)
+    def _may_have(self, source: Source, roles: frozenset[str]) -> bool:
+        """Whether these roles can have anything of it; else its caller is not to know that it is there."""
+        return self.access.may_have(roles, source.namespace, source.kind)
 
     def problems(self, tools: Sequence[ClientTool]) -> Sequence[FieldViolation]:
         """What is wrong with a caller's own tools."""
