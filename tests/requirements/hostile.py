@@ -33,4 +33,5 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-36": "A time that is no time is refused by its field, at any RPC of tool sources.",
     "HOSTILE-37": "A server that wants a token has nothing asked of addresses but its own and its authority's.",
     "HOSTILE-38": "No tenant alone fills up what all may register, and what leaves is closed, whoever asked for it.",
+    "HOSTILE-39": "A source that is closed has no connection made by whoever still calls it.",
 }

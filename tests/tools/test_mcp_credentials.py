@@ -148,6 +148,24 @@ async def test_connections_of_callers_are_bounded_and_all_end_with_the_source(tm
         assert not server.known
 
 
+@pytest.mark.requirement("HOSTILE-39")
+@pytest.mark.parametrize("used_before", [True, False])
+async def test_a_call_behind_the_end_of_its_source_connects_to_nothing(used_before: bool, tmp_path: Path) -> None:
+    (tmp_path / "ann").write_text("key")
+    settings = {"caller_headers": {"X-Key": "${file:" + str(tmp_path) + "/{principal}}"}}
+    async with http_mcp(HttpMcp(modern=False)) as server:
+        async with mcp_server(at(server.url, **settings)) as (_, view):
+            if used_before:
+                assert (await call_as(view, "ann")).status is OK
+        asked = len(server.seen)
+        result = await call_as(view, "ann")
+        assert result.failure is not None
+        assert (result.status, result.failure.reason) == (NOT_EXECUTED, Reason.MCP_UNAVAILABLE)
+        with anyio.fail_after(30):
+            await server.until(lambda: not server.open)
+        assert "initialize" not in [seen.method for seen in server.seen[asked:]]
+
+
 def oauth(authority: Authority, **more: object) -> dict[str, object]:
     """The section of a configuration."""
     return {"issuer": authority.issuer, "client_id": CLIENT, **more}

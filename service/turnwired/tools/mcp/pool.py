@@ -37,9 +37,15 @@ class CallerPool:
         self._most = most
         self._connections: dict[_Key, Connection] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     def connection(self, caller: Caller, headers: Mapping[str, str]) -> Connection:
-        """The caller's connection, connected or not. Raises ToolError when all that there may be are in use."""
+        """The caller's connection, connected or not. Raises ToolError when all that there may be are in use, or closed."""
+        if self._closed:  # a run may go on for a while behind the end of a source, and would leave one open
+            words = f"MCP server {self._server_id!r}: is being stopped; not executed"
+            raise ToolError(
+                Failure(FailurePhase.TOOL, Reason.MCP_UNAVAILABLE, words, retryable=True, origin=self._server_id)
+            )
         digest = hashlib.sha256(json.dumps(sorted(headers.items())).encode()).digest()
         key = _Key(caller.tenant, caller.principal, digest)
         found = self._connections.get(key)
@@ -50,7 +56,8 @@ class CallerPool:
         return found
 
     async def aclose(self) -> None:
-        """Close all, side by side."""
+        """Close all, side by side, for good."""
+        self._closed = True
         for key in list(self._connections):
             self._close(key)
         if self._closing:
