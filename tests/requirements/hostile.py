@@ -30,7 +30,7 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-33": "An id is of one source only, also of sources that came while the service runs.",
     "HOSTILE-34": "A credential that a server repeats stands in no failure, no log and no words about a failure.",
     "HOSTILE-35": "A result that is nested without end is a failed call, at once, that says what may have been done.",
-    "HOSTILE-36": "A time that is no time is refused by its field, at any RPC of tool sources.",
+    "HOSTILE-36": "A server that writes without end and reads nothing holds up nobody and costs bounded memory.",
     "HOSTILE-37": "A server that wants a token has nothing asked of addresses but its own and its authority's.",
     "HOSTILE-38": "No tenant alone fills up what all may register, and what leaves is closed, whoever asked for it.",
     "HOSTILE-39": "A source that is closed has no connection made by whoever still calls it.",

@@ -243,7 +243,7 @@ async def test_a_command_is_added_where_it_is_allowed_and_gets_only_its_own_envi
         assert (await s.state("child")).endpoint == sys.executable
 
 
-@pytest.mark.requirement("MCPS-5", "HOSTILE-36")
+@pytest.mark.requirement("MCPS-5")
 @pytest.mark.parametrize(
     ("request_", "field"),
     [

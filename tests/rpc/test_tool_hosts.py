@@ -46,7 +46,7 @@ async def refused(call: Any) -> grpc.aio.AioRpcError:
     return raised.value
 
 
-@pytest.mark.requirement("HOST-20", "HOSTILE-36")
+@pytest.mark.requirement("HOST-20")
 @pytest.mark.parametrize(
     ("request_", "fields"),
     [

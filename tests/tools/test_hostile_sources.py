@@ -32,6 +32,7 @@ from turnwired.tools.result import settle_output
 pytestmark = pytest.mark.anyio
 REPEATS = Path(__file__).parent / "servers" / "repeating_server.py"
 MARK = "marker 81-of-a-key"
+LONGEST_TURN_BESIDE_A_FLOOD = 0.1
 LONGEST_TURN = 1.0
 """Seconds of the loop's thread; what is found here took several."""
 
@@ -174,6 +175,15 @@ async def test_a_key_that_a_server_repeats_over_http_is_told_nowhere(
     assert "I do not know [redacted]" in words_of(settled)
     assert MARK not in str(settled)
     assert MARK not in caplog.text
+
+
+@pytest.mark.requirement("HOSTILE-36")
+@pytest.mark.parametrize("method", ["ping", "elicitation/create", "notifications/tools/list_changed"])
+async def test_a_server_that_writes_without_end_holds_up_nobody(method: str) -> None:
+    async with mcp_server(repeating(f"flood={method}", API_KEY="k")) as (_, view), Turns.watched() as turns:
+        settled = await run_tool(view, "m__t", timeout=2)
+    assert settled.failure is not None
+    assert turns.longest < LONGEST_TURN_BESIDE_A_FLOOD
 
 
 @pytest.mark.requirement("HOSTILE-35")

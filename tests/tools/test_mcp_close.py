@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import anyio
 import anyio.to_thread
@@ -219,7 +221,7 @@ async def test_a_child_that_writes_faster_than_it_is_read_is_held_back() -> None
         await child.aclose(1)
 
 
-@pytest.mark.requirement("MCP-10")
+@pytest.mark.requirement("MCP-10", "HOSTILE-36")
 async def test_a_child_that_reads_nothing_blocks_only_who_writes_to_it() -> None:
     script = "import signal; signal.pause()"
     child = await ChildProcess.start("c", sys.executable, ["-c", script], dict(os.environ), None, 1000)
@@ -229,6 +231,10 @@ async def test_a_child_that_reads_nothing_blocks_only_who_writes_to_it() -> None
                 await child.send(b"x" * 100_000)
         assert scope.cancelled_caught
         await child.send(b"a cancellation", wait=False)
+        for _ in range(1000):
+            await child.send(b"x" * 100_000, wait=False)
+        stdin = cast("asyncio.WriteTransport", child._started().get_pipe_transport(0))
+        assert stdin.get_write_buffer_size() < 2 << 20, "what nobody reads is not kept"
     finally:
         with anyio.fail_after(5):
             await child.aclose(0.3)

@@ -1,16 +1,18 @@
-"""An MCP server over stdio that repeats its key, or nests its result: where, its argument says."""
+"""An MCP server over stdio that repeats its key, nests its result, or never stops: its argument says which."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 from typing import Any
 
-WHERE, _, DEPTH = sys.argv[1].partition("=")
+WHERE, _, HOW = sys.argv[1].partition("=")
 KEY = os.environ["API_KEY"]
 INFO = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "r", "version": "1"}}
 TEXT = {"content": [{"type": "text", "text": f"401: {KEY}"}], "isError": True}
+NUMBERS = itertools.count(1)
 ANSWERS: dict[str, Any] = {
     "initialize": INFO,
     "tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
@@ -25,8 +27,12 @@ for line in sys.stdin:
     method, answer = request["method"], {"jsonrpc": "2.0", "id": request["id"]}
     if WHERE == "exit":
         sys.exit(3)
+    while WHERE == "flood" and method == "tools/call":
+        given = {"message": "m", "requestedSchema": {"type": "object", "properties": {}}} if "elicit" in HOW else {}
+        number = {} if HOW.startswith("notifications") else {"id": next(NUMBERS)}
+        print(json.dumps({"jsonrpc": "2.0", **number, "method": HOW, "params": given}))
     if WHERE == "nested" and method == "tools/call":
-        nested = "[" * int(DEPTH) + "]" * int(DEPTH)
+        nested = "[" * int(HOW) + "]" * int(HOW)
         print(json.dumps(answer)[:-1] + f', "result": {{"content": [], "structuredContent": {{"a": {nested}}}}}}}')
     elif method == WHERE or method not in ANSWERS:
         print(json.dumps({**answer, "error": {"code": -32001, "message": f"I do not know {KEY}"}}))

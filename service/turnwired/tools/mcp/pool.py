@@ -40,7 +40,7 @@ class CallerPool:
         self._closed = False
 
     def connection(self, caller: Caller, headers: Mapping[str, str]) -> Connection:
-        """The caller's connection, connected or not. Raises ToolError when all that there may be are in use, or closed."""
+        """The caller's connection, connected or not. Raises ToolError when all are in use, or closed."""
         if self._closed:  # a run may go on for a while behind the end of a source, and would leave one open
             words = f"MCP server {self._server_id!r}: is being stopped; not executed"
             raise ToolError(

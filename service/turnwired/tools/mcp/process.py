@@ -33,6 +33,7 @@ _PAUSE_ABOVE: Final = 256  # lines; reading goes on below a quarter of it
 _EXIT_TO_EOF: Final = (
     0.5  # seconds for what a dead child has left in its pipe; a grandchild may hold that open for ever
 )
+_MAX_UNREAD: Final = 1024 * 1024  # bytes that wait for a child to read them, beyond which only requests are kept
 _POLL: Final = 0.01
 _GROUP_POLLS: Final = 20
 
@@ -267,13 +268,17 @@ class ChildProcess(asyncio.SubprocessProtocol):
         return line
 
     async def send(self, line: bytes, *, wait: bool = True) -> None:
-        """Write one line. Raises BrokenPipeError when it can never be read; waits while the pipe is full."""
+        """Write one line. Raises BrokenPipeError when it can never be read; waits while the pipe is full.
+
+        Without ``wait`` a line to a child that reads nothing is dropped: it may ask without end, and is not answered.
+        """
         if wait and not self._writable.is_set():
             await self._writable.wait()
         stdin = cast("asyncio.WriteTransport | None", self._started().get_pipe_transport(0))
         if self._stdin_lost or self.ended.is_set() or stdin is None or stdin.is_closing():
             raise BrokenPipeError(f"{self.name} does not read any more")
-        stdin.write(line + b"\n")
+        if wait or stdin.get_write_buffer_size() < _MAX_UNREAD:
+            stdin.write(line + b"\n")
 
     async def aclose(self, grace: float) -> None:
         """End it: close its stdin, then SIGTERM, then SIGKILL, each with ``grace`` seconds; then its process group."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import anyio
+import anyio.lowlevel
 import mcp_types as types
 from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -31,6 +32,8 @@ from turnwired.tools.result import redact
 
 _LOG = logging.getLogger(__name__)
 
+_AT_ONCE: Final = 16
+"""Lines between two turns of the event loop: a server may write thousands at once."""
 _EXIT_GRACE: Final = 0.5  # seconds between the end of its output and its exit code
 _ID_AT_START: Final = re.compile(rb'^\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d+)')
 _ID_AT_END: Final = re.compile(rb'"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
@@ -42,11 +45,15 @@ class _Reader:
     def __init__(self, process: Pipe) -> None:
         self._process = process
         self.noise = 0
+        self._read = 0
         self.broken = ""
         self.closed = anyio.Event()
 
     async def receive(self) -> SessionMessage | Exception:
         while (line := await self._process.receive()) is not None:
+            self._read += 1
+            if self._read % _AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()  # what is read already is given without a turn of the loop
             message = _cut_short(line) if isinstance(line, TooLong) else _message(line)
             if message is not None:
                 return SessionMessage(message)
