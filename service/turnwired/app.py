@@ -250,20 +250,24 @@ async def running(
         engine.on_store_change = readiness.store_changed
         stack.push_async_callback(rpc.stop, 1.0)
         await stack.enter_async_context(_beside(readiness.wait_for(assembly.discovery, assembly.mcp_servers)))
-        http = await _http(config, engine, callers)
+        http = await _http(config, engine, callers, rpc)
         if http is not None:
             stack.push_async_callback(http.stop, 1.0)
         address, grace = _address(config, rpc.port), config.server.grace_seconds
         yield Service(engine, rpc, address, grace, assembly.warm, assembly.discovery, http)
 
 
-async def _http(config: Config, engine: Engine, callers: Callers) -> HttpServer | None:
+async def _http(config: Config, engine: Engine, callers: Callers, rpc: RpcServer) -> HttpServer | None:
     if config.http.listen is None:
         return None
-    await load("turnwired.http.server")  # the SDK of MCP takes a second to import
+    await load("turnwired.http.server")
+    if config.http.mcp:
+        await load("turnwired.http.mcp_endpoint")  # the SDK of MCP takes a second to import
+    if config.http.connect:
+        await load("turnwired.http.connect_endpoint")
     from turnwired.http.server import HttpServer
 
-    server = HttpServer(config.http, callers, engine.outside)
+    server = HttpServer(config.http, callers, engine.outside, rpc.here)
     await server.start()
     return server
 

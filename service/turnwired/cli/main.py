@@ -148,7 +148,9 @@ async def _serve(config_path: Path | None, listen: str | None) -> None:
     async with running(config) as service:
         await _until_discovered(service, stop)
         console.print(f"turnwire {__version__} is listening on {service.address}", soft_wrap=True)
-        if service.http is not None:
+        if service.http is not None and service.http.connect_url:
+            console.print(f"browsers and curl find it at {service.http.connect_url}", soft_wrap=True)
+        if service.http is not None and service.http.mcp_url:
             console.print(f"MCP clients find its tools at {service.http.mcp_url}", soft_wrap=True)
         collector = asyncio.create_task(_spare_the_collector(service.warm))
         await stop.wait()

@@ -38,23 +38,25 @@ class HttpConfig(BaseModel):
     insecure_listen: bool = False
     listen: str | None = None
     mcp: bool = False
+    connect: bool = False
     hosts: tuple[Annotated[str, AfterValidator(_check_host)], ...] = ()
     origins: tuple[Annotated[str, AfterValidator(_check_origin)], ...] = ()
-    max_request_bytes: int = Field(default=4 << 20, ge=1024, le=256 << 20)
+    max_request_bytes: int = Field(default=16 << 20, ge=1024, le=256 << 20)
     max_connections: int = Field(default=1000, ge=1, le=100_000)
 
     @model_validator(mode="after")
     def _check_listen(self) -> HttpConfig:
         if self.listen is None:
-            if self.mcp:
-                raise located("mcp", "needs http.listen, which says where to listen")
+            for name in ("mcp", "connect"):
+                if getattr(self, name):
+                    raise located(name, "needs http.listen, which says where to listen")
             return self
         try:
             address = parse_listen(self.listen)
         except ValueError as error:
             raise located("listen", str(error)) from None
-        if not self.mcp:
-            raise located("listen", "there is nothing to serve; set mcp = true")
+        if not (self.mcp or self.connect):
+            raise located("listen", "there is nothing to serve; set mcp = true or connect = true")
         if not address.is_local and not self.insecure_listen:
             words = "can be reached from other machines, and this version has no TLS; listen on 127.0.0.1, or set"
             raise located("listen", f"{self.listen} {words} http.insecure_listen = true behind a proxy that has it")

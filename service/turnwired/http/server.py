@@ -9,13 +9,15 @@ import asyncio
 import logging
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from turnwired.callers import Callers
@@ -24,7 +26,10 @@ from turnwired.config.http import HttpConfig
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.faults import where_raised
 from turnwired.http.guard import Guard
-from turnwired.http.mcp_endpoint import McpEndpoint, Tools
+from turnwired.local_rpcs import LocalRpcs
+
+if TYPE_CHECKING:
+    from turnwired.http.mcp_endpoint import McpEndpoint, Tools
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,6 +38,8 @@ CLOSE_SECONDS: Final = 5.0
 """How long the end of the server may take beyond the grace that calls have."""
 HEAD_SECONDS: Final = 10.0
 """How long a connection may be open without a request, or with one whose headers do not come to their end."""
+PREFLIGHT_SECONDS: Final = 3600
+"""How long a browser may remember that a page may call."""
 BACKLOG: Final = 512
 _UNDER_WAY: Final = object()
 
@@ -65,14 +72,12 @@ class _Timely(H11Protocol):
 
 
 class HttpServer:
-    """A server for the app. ``start`` it, then ``stop`` it; both once."""
+    """A server for the app. ``start`` it, then ``stop`` it; both once. ``rpcs`` are for ``connect``."""
 
-    def __init__(self, config: HttpConfig, callers: Callers, tools: Tools) -> None:
+    def __init__(self, config: HttpConfig, callers: Callers, tools: Tools, rpcs: LocalRpcs | None = None) -> None:
         self._config = config
-        self._mcp = McpEndpoint(tools, config.max_request_bytes)
-        # No GET: a stream of what the server says by itself would be empty, and hold up its end.
-        routes = [Route(MCP_PATH, self._mcp, methods=["POST"])]
-        app = Guard(Starlette(routes=routes), callers, config.hosts, config.origins)
+        self._mcp = _mcp_endpoint(config, tools) if config.mcp else None
+        app = _app(config, callers, self._mcp, rpcs)
         self._server = _Unsignalled(
             uvicorn.Config(
                 app,
@@ -88,7 +93,9 @@ class HttpServer:
         )
         self._task: asyncio.Task[None] | None = None
         self.mcp_url = ""
-        """Where MCP clients find it, known once it is started."""
+        """Where MCP clients find it, known once it is started; empty if they find nothing."""
+        self.connect_url = ""
+        """The base URL for clients that speak Connect or gRPC-Web, likewise."""
 
     async def start(self) -> None:
         """Listen. Raises ConfigError when the address cannot be had."""
@@ -100,12 +107,14 @@ class HttpServer:
             raise ConfigError(f"http.listen: cannot listen on {self._config.listen}: {why}; choose another") from None
         host = f"[{place.host}]" if ":" in place.host else place.host
         address = f"unix:{place.unix_path}:" if place.unix_path else f"http://{host}:{bound.getsockname()[1]}"
-        self.mcp_url = f"{address}{MCP_PATH}"
+        self.mcp_url = f"{address}{MCP_PATH}" if self._config.mcp else ""
+        self.connect_url = address if self._config.connect else ""
         self._task = asyncio.create_task(self._run(bound))
 
     async def _run(self, bound: socket.socket) -> None:
         with bound:
-            async with self._mcp.running():
+            living: AbstractAsyncContextManager[None] = nullcontext() if self._mcp is None else self._mcp.running()
+            async with living:
                 await self._server.serve(sockets=[bound])
 
     async def stop(self, grace: float) -> None:
@@ -120,6 +129,36 @@ class HttpServer:
         await asyncio.wait([task], timeout=CLOSE_SECONDS)
         if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
             _LOG.error("the HTTP server failed: %s", where_raised(failure))
+
+
+def _mcp_endpoint(config: HttpConfig, tools: Tools) -> McpEndpoint:
+    from turnwired.http.mcp_endpoint import McpEndpoint  # its SDK takes a second to import
+
+    return McpEndpoint(tools, config.max_request_bytes)
+
+
+def _app(config: HttpConfig, callers: Callers, mcp: McpEndpoint | None, rpcs: LocalRpcs | None) -> ASGIApp:
+    """What the configuration asks for, behind the guard."""
+    # No GET: a stream of what the server says by itself would be empty, and hold up its end.
+    routes = [] if mcp is None else [Route(MCP_PATH, mcp, methods=["POST"])]
+    if not config.connect:
+        return Guard(Starlette(routes=routes), callers, config.hosts, config.origins)
+    from turnwired.http.connect_endpoint import ASKED_HEADERS, TOLD_HEADERS, ConnectEndpoint
+
+    assert rpcs is not None, "what is to be served is there"
+    connect = ConnectEndpoint(rpcs, config.max_request_bytes)
+    # Methods are its own to refuse, and say which it takes.
+    routes += [Route(path, connect, methods=None) for path in sorted(connect.paths)]
+    guard = Guard(Starlette(routes=routes), callers, config.hosts, config.origins, knows_callers=connect.paths)
+    # Outside of the guard: what asks whether a page may call has no token, and a page has to be able to read a refusal.
+    return CORSMiddleware(
+        guard,
+        allow_origins=config.origins,
+        allow_methods=("GET", "POST"),
+        allow_headers=ASKED_HEADERS,
+        expose_headers=TOLD_HEADERS,
+        max_age=PREFLIGHT_SECONDS,
+    )
 
 
 def _bound(place: ListenAddress) -> socket.socket:

@@ -23,6 +23,7 @@ from turnwired.domain.errors import ConfigError
 from turnwired.rpc.agent_service import AgentService
 from turnwired.rpc.auth import Gate
 from turnwired.rpc.handlers import Behaviours, service_handler
+from turnwired.rpc.local import RpcsHere
 from turnwired.rpc.mcp_server_service import McpServerService
 from turnwired.rpc.server_service import ServerService
 from turnwired.rpc.session_service import SessionService
@@ -30,6 +31,7 @@ from turnwired.rpc.tool_host_service import ToolHostRegistryService
 from turnwired.rpc.turn_service import TurnService
 
 NOTHING = Behaviours(unary={}, streaming={})
+HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -99,12 +101,14 @@ class RpcServer:
                 NOTHING if mcp_servers is None else mcp_servers.behaviours()
             ),
         }
-        self._server.add_generic_rpc_handlers(
-            tuple(service_handler(descriptor, known, gate or Gate()) for descriptor, known in services.items())
-        )
+        gate = gate or Gate()
+        handlers = [service_handler(descriptor, known, gate) for descriptor, known in services.items()]
+        self._server.add_generic_rpc_handlers(tuple(handlers))
         self._names = ["", *(descriptor.full_name for descriptor in services)]
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self.here = RpcsHere([*services, HEALTH], [*handlers, _health_check(self._health)], interceptors, gate)
+        """The same services for a transport in this process."""
         if listen.reflection:
             names = (*self._names[1:], health.SERVICE_NAME, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
@@ -140,6 +144,16 @@ class RpcServer:
     async def stop(self, grace: float) -> None:
         """Take no new calls, let those in flight end for ``grace`` seconds, then cut them."""
         await self._server.stop(grace)
+
+
+def _health_check(servicer: health.aio.HealthServicer) -> grpc.GenericRpcHandler:
+    """Health for other transports: what a probe asks. Who wants to watch it speaks gRPC."""
+    check = grpc.unary_unary_rpc_method_handler(
+        servicer.Check,
+        health_pb2.HealthCheckRequest.FromString,
+        health_pb2.HealthCheckResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler(HEALTH.full_name, {"Check": check})
 
 
 async def _probe(address: str) -> None:
