@@ -36,10 +36,11 @@ class LocalMethod:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPart:
-    """One detail of an error: the full name of its message, and that message's bytes."""
+    """One detail of an error: the full name of its message, that message's bytes, and the same as a JSON object."""
 
     kind: str
     data: bytes
+    json: str
 
 
 class RpcFailed(Exception):

@@ -6,22 +6,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 
+from anyio import to_thread
 from connectrpc.code import Code
-from connectrpc.errors import ConnectError
+from connectrpc.errors import ConnectError, ErrorDetail
 from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
 from connectrpc.request import RequestContext
 from connectrpc.server import ConnectASGIApplication, Endpoint
 from protobuf.wkt import Any as PackedAny
+from protobuf.wkt import Struct
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from turnwired.local_rpcs import LocalMethod, LocalRpcs, Metadata, RpcFailed
+from turnwired.local_rpcs import ErrorPart, LocalMethod, LocalRpcs, Metadata, RpcFailed
 
 _CODES: Final = {
     1: Code.CANCELED,
@@ -42,6 +45,8 @@ _CODES: Final = {
     16: Code.UNAUTHENTICATED,
 }
 """Of google.rpc.Code."""
+LONG: Final = 32 << 10
+"""Bytes of a message from which on it is turned to or from JSON in a thread."""
 _GRPC: Final = "application/grpc"
 _GRPC_WEB: Final = "application/grpc-web"
 ASKED_HEADERS: Final = (
@@ -95,41 +100,31 @@ class ConnectEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Response:
-    """The bytes of a message, and what can make JSON of them."""
+class _Asked:
+    """A request as it came."""
 
-    method: LocalMethod
     data: bytes
+    is_json: bool
 
 
-class _Proto:
-    """Messages as they are."""
+class _Codec:
+    """One of the two forms of messages. It leaves them as they are: what is long is turned beside the event loop."""
 
-    def name(self) -> str:
-        return "proto"
-
-    def encode(self, message: _Response) -> bytes:
-        return message.data
-
-    def decode(self, data: bytes | bytearray, message_class: Any) -> bytes:
-        return bytes(data)
-
-
-class _Json:
-    """Messages as proto3 JSON."""
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def name(self) -> str:
-        return "json"
+        """As in the type of a body."""
+        return self._name
 
-    def encode(self, message: _Response) -> bytes:
-        return message.method.to_json(message.data)
+    def encode(self, message: bytes) -> bytes:
+        """Of an answer, which is in that form already."""
+        return message
 
-    def decode(self, data: bytes | bytearray, message_class: Any) -> bytes:
-        method = cast("LocalMethod", message_class)
-        try:
-            return method.from_json(bytes(data))
-        except RpcFailed as error:
-            raise _told(error) from None
+    def decode(self, data: bytes | bytearray, message_class: object) -> _Asked:
+        """Of a request."""
+        del message_class
+        return _Asked(bytes(data), is_json=self._name == "json")
 
 
 class _Application(ConnectASGIApplication[LocalRpcs]):
@@ -141,12 +136,13 @@ class _Application(ConnectASGIApplication[LocalRpcs]):
             endpoints=_endpoints,
             interceptors=[_Door(rpcs)],
             read_max_bytes=max_request_bytes,
-            codecs=[_Proto(), _Json()],
+            codecs=[_Codec("proto"), _Codec("json")],
         )
 
     @property
     def path(self) -> str:
-        return ""
+        """Of one service, for who mounts it: here the routes have the paths of all."""
+        return "/"
 
 
 class _Door:
@@ -185,22 +181,28 @@ def _endpoints(rpcs: LocalRpcs) -> Mapping[str, Any]:
     return made
 
 
-async def _unary(rpcs: LocalRpcs, method: LocalMethod, request: bytes, ctx: _Context) -> _Response:
+async def _unary(rpcs: LocalRpcs, method: LocalMethod, asked: _Asked, ctx: _Context) -> bytes:
     try:
-        return _Response(method, await rpcs.unary(method, request, _metadata(ctx), _seconds(ctx)))
+        request = await _turned(method.from_json, asked.data) if asked.is_json else asked.data
+        data = await rpcs.unary(method, request, _metadata(ctx), _seconds(ctx))
+    except RpcFailed as error:
+        raise _told(error) from None
+    return await _turned(method.to_json, data) if asked.is_json else data
+
+
+async def _stream(rpcs: LocalRpcs, method: LocalMethod, asked: _Asked, ctx: _Context) -> AsyncIterator[bytes]:
+    try:
+        request = await _turned(method.from_json, asked.data) if asked.is_json else asked.data
+        async with aclosing(rpcs.stream(method, request, _metadata(ctx), _seconds(ctx))) as responses:
+            async for data in responses:
+                yield await _turned(method.to_json, data) if asked.is_json else data
     except RpcFailed as error:
         raise _told(error) from None
 
 
-async def _stream(rpcs: LocalRpcs, method: LocalMethod, request: bytes, ctx: _Context) -> AsyncIterator[_Response]:
-    responses = rpcs.stream(method, request, _metadata(ctx), _seconds(ctx))
-    try:
-        async for data in responses:
-            yield _Response(method, data)
-    except RpcFailed as error:
-        raise _told(error) from None
-    finally:
-        await responses.aclose()
+async def _turned(turn: Callable[[bytes], bytes], data: bytes) -> bytes:
+    """To or from JSON: microseconds for a delta, seconds for megabytes of small things."""
+    return turn(data) if len(data) <= LONG else await to_thread.run_sync(turn, data)
 
 
 def _method(ctx: _Context) -> LocalMethod:
@@ -216,6 +218,17 @@ def _seconds(ctx: _Context) -> float | None:
     return None if left is None else max(0.0, left / 1000)
 
 
+class _Detail(ErrorDetail):
+    """A detail that people can read too: the library knows none of the messages, so it gets each as an object."""
+
+    def __init__(self, part: ErrorPart) -> None:
+        super().__init__(PackedAny(type_url=f"type.googleapis.com/{part.kind}", value=part.data))
+        self._readable = Struct.from_json(part.json)
+
+    def value(self, desc_or_registry: object = None) -> Any:
+        """What stands under ``debug`` in an error's JSON."""
+        return self._readable
+
+
 def _told(error: RpcFailed) -> ConnectError:
-    details = [PackedAny(type_url=f"type.googleapis.com/{part.kind}", value=part.data) for part in error.details]
-    return ConnectError(_CODES.get(error.code, Code.UNKNOWN), error.message, details)
+    return ConnectError(_CODES.get(error.code, Code.UNKNOWN), error.message, [_Detail(p) for p in error.details])

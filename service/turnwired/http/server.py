@@ -40,6 +40,8 @@ HEAD_SECONDS: Final = 10.0
 """How long a connection may be open without a request, or with one whose headers do not come to their end."""
 PREFLIGHT_SECONDS: Final = 3600
 """How long a browser may remember that a page may call."""
+KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
+"""Seconds of silence, seconds between questions, questions; milliseconds in which what was sent has to arrive."""
 BACKLOG: Final = 512
 _UNDER_WAY: Final = object()
 
@@ -116,6 +118,8 @@ class HttpServer:
             living: AbstractAsyncContextManager[None] = nullcontext() if self._mcp is None else self._mcp.running()
             async with living:
                 await self._server.serve(sockets=[bound])
+        for connection in list(self._server.server_state.connections):
+            connection.transport.abort()  # its reader takes nothing, and would keep it and what it was to read
 
     async def stop(self, grace: float) -> None:
         """Take no new calls, let those under way end for ``grace`` seconds, then cut them."""
@@ -180,9 +184,22 @@ def _bound(place: ListenAddress) -> socket.socket:
     made = socket.socket(family, kind, protocol)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _notice_the_dead(made)
         made.bind(where)
         made.listen(BACKLOG)
     except OSError:
         made.close()
         raise
     return made
+
+
+def _notice_the_dead(listening: socket.socket) -> None:
+    """Ask silent peers for a sign of life, as the gRPC server does: a machine that lost its power closes nothing.
+
+    What a listening socket is told holds for those that it accepts. A peer that takes nothing of what was sent for
+    that long counts as gone too; it may attach to its run again.
+    """
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):  # not on every platform
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, cast
 import anyio
 import grpc
 import orjson
-from google.protobuf import descriptor, json_format, message_factory
+from google.protobuf import any_pb2, descriptor, json_format, message_factory
 from google.protobuf.message import Message
 from google.rpc import status_pb2
 
@@ -26,11 +26,13 @@ from turnwired.local_rpcs import ErrorPart, LocalMethod, Metadata, RpcFailed
 from turnwired.rpc.auth import Gate
 from turnwired.rpc.errors import Context, internal_status, status_of, unimplemented_status
 
+AHEAD: Final = 16
+"""Responses that a handler may be ahead of who takes them; waiting for each would cost three times as much."""
 _DETAILS: Final = "grpc-status-details-bin"
 _ANY: Final = "type.googleapis.com/"
 _NO_SIDE_EFFECTS: Final = 1  # of MethodOptions.IdempotencyLevel
-_FROM_THE_WIRE: Final = 64
-"""Nested messages that JSON may have: what protobuf's own reader of bytes takes is 100."""
+_DEEPEST: Final = 100
+"""Messages within messages that JSON may hold: as many as protobuf reads from bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class RpcsHere:
     ) -> AsyncGenerator[bytes]:
         """As in LocalRpcs. The handler has a task of its own, which is over when this generator is."""
         handler = await self._handler(method, metadata)
-        send, receive = anyio.create_memory_object_stream[bytes](0)
+        send, receive = anyio.create_memory_object_stream[bytes](AHEAD)
         context = _LocalContext(metadata, seconds, send.send)
 
         async def run() -> None:
@@ -175,8 +177,14 @@ async def _called(behaviour: Any, decode: Callable[[bytes], Any] | None, request
 
 
 def _failed(status: status_pb2.Status) -> RpcFailed:
-    parts = tuple(ErrorPart(detail.type_url.removeprefix(_ANY), detail.value) for detail in status.details)
-    return RpcFailed(status.code, status.message, parts)
+    return RpcFailed(status.code, status.message, tuple(map(_part, status.details)))
+
+
+def _part(detail: any_pb2.Any) -> ErrorPart:
+    """All details are ours, so that their messages are known."""
+    told = json_format.MessageToDict(detail)
+    del told["@type"]
+    return ErrorPart(detail.type_url.removeprefix(_ANY), detail.value, orjson.dumps(told).decode())
 
 
 def _described(method: descriptor.MethodDescriptor) -> LocalMethod:
@@ -196,11 +204,14 @@ def _from_json(kind: type[Message], data: bytes) -> bytes:
     """Fields that this release does not know are passed over, as in bytes: a newer caller may send them."""
     message = kind()
     try:
-        json_format.Parse(data, message, ignore_unknown_fields=True, max_recursion_depth=_FROM_THE_WIRE)
-        return message.SerializeToString()
-    except (json_format.ParseError, ValueError, RecursionError):  # their words quote what was sent
-        name = kind.DESCRIPTOR.full_name
-        raise _failed(status_of(InvalidRequest([FieldViolation("request", f"is no {name} in JSON")]))) from None
+        given = orjson.loads(data)
+        if isinstance(given, dict):
+            json_format.ParseDict(given, message, ignore_unknown_fields=True, max_recursion_depth=_DEEPEST)
+            return message.SerializeToString()
+    except (json_format.ParseError, ValueError, RecursionError):
+        pass  # their words quote what was sent
+    problem = f"is no {kind.DESCRIPTOR.full_name} in JSON"
+    raise _failed(status_of(InvalidRequest([FieldViolation("request", problem)])))
 
 
 def _to_json(kind: type[Message], data: bytes) -> bytes:
