@@ -36,7 +36,9 @@ def preflight(origin: str, headers: str = "authorization,connect-protocol-versio
 
 
 @pytest.mark.requirement("WEB-5")
-@pytest.mark.parametrize("headers", ["authorization,connect-protocol-version,connect-timeout-ms,content-type", "x-grpc-web"])
+@pytest.mark.parametrize(
+    "headers", ["authorization,connect-protocol-version,connect-timeout-ms,content-type", "x-grpc-web"]
+)
 async def test_a_page_of_a_listed_origin_may_call_and_read_answers_and_errors(headers: str) -> None:
     async with web(answer("Hi"), callers=CALLERS, environ=ENVIRON, http={"origins": [PAGE]}) as w:
         asked = await w.http.request("OPTIONS", f"{w.url}/{TURNS}/RunTurn", headers=preflight(PAGE, headers))

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 async def until(condition: Callable[[], bool]) -> None:
     """Let others go on until it holds."""
     async with asyncio.timeout(SECONDS):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0)
 
 
@@ -161,7 +161,7 @@ async def test_a_deadline_that_is_none_is_refused(value: str) -> None:
 
 @pytest.mark.requirement("WEB-9")
 async def test_a_reader_that_takes_nothing_holds_up_nobody_and_then_reads_it_all() -> None:
-    count, piece = 150, "x" * 65536
+    count, piece = 44, "ü" * 65536
     async with web(answer(*([piece] * count))) as w, asyncio.timeout(60):
         assert w.service.http is not None
         reader, writer = await stalled(w)
@@ -171,6 +171,7 @@ async def test_a_reader_that_takes_nothing_holds_up_nobody_and_then_reads_it_all
             found = (await w.call(f"{TURNS}/ListRuns", {"states": ["RUN_STATE_SETTLED"]})).json()
             runs = found.get("runs", [])
         assert runs[0]["outcome"]["kind"] == "OUTCOME_KIND_ANSWERED", runs
+        assert [task for task in asyncio.all_tasks() if "RpcsHere" in repr(task)], "it is held up, and it alone"
         answered = await reader.read(-1)
         writer.close()
         told = split(answered.partition(b"\r\n\r\n")[2])
@@ -185,20 +186,19 @@ async def test_at_the_end_streams_end_with_their_runs_and_nothing_is_left() -> N
     script, (gate,) = paced("one ", "two")
     before = asyncio.all_tasks()
     async with asyncio.timeout(SECONDS):
-        async with web(script) as w:
-            async with w.stream(f"{TURNS}/RunTurn", HELLO) as response:
-                told = []
-                drain: asyncio.Task[None] | None = None
-                async for frame in frames(response):
-                    told.append(frame)
-                    if drain is None and any("textDelta" in event for event in events([frame])):
-                        drain = asyncio.create_task(w.service.drain())
-                        refused = await w.call(f"{TURNS}/StartTurn", HELLO)
-                        assert refused.json()["code"] == "unavailable"
-                        gate.set()
-                assert "runFinished" in events(told)[-1]
-                assert drain is not None
-                await drain
+        async with web(script) as w, w.stream(f"{TURNS}/RunTurn", HELLO) as response:
+            told = []
+            drain: asyncio.Task[None] | None = None
+            async for frame in frames(response):
+                told.append(frame)
+                if drain is None and any("textDelta" in event for event in events([frame])):
+                    drain = asyncio.create_task(w.service.drain())
+                    refused = await w.call(f"{TURNS}/StartTurn", HELLO)
+                    assert refused.json()["code"] == "unavailable"
+                    gate.set()
+            assert "runFinished" in events(told)[-1]
+            assert drain is not None
+            await drain
         await until(lambda: not [task for task in asyncio.all_tasks() - before if not task.done()])
 
 
@@ -210,21 +210,19 @@ async def test_a_reader_that_takes_nothing_does_not_outlive_the_server() -> None
             await until(lambda: len(w.model.requests) == 1)
             assert w.service.http is not None
             await w.service.drain()
-            assert w.service.http._server.server_state.connections == set()  # noqa: SLF001
-            with pytest.raises(ConnectionError):
-                while await reader.read(1 << 16):
-                    pass
+            assert w.service.http._server.server_state.connections == set()
+            left = await reader.read(-1)
+            assert not left.endswith(envelope(b"{}", 2))
             writer.close()
 
 
 @pytest.mark.requirement("WEB-16")
 @pytest.mark.skipif(sys.platform != "linux", reason="the options have other names elsewhere")
 async def test_connections_are_asked_for_signs_of_life() -> None:
-    async with web() as w:
-        async with w.stream("turnwire.v1.ServerService/GetServerInfo", b"", kind="application/proto"):
-            assert w.service.http is not None
-            (connection,) = w.service.http._server.server_state.connections  # noqa: SLF001
-            own = connection.transport.get_extra_info("socket")  # type: ignore[union-attr]
-            assert own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            for name, value in KEEPALIVE.items():
-                assert own.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
+    async with web() as w, w.stream("turnwire.v1.ServerService/GetServerInfo", b"", kind="application/proto"):
+        assert w.service.http is not None
+        (connection,) = w.service.http._server.server_state.connections
+        own = connection.transport.get_extra_info("socket")  # type: ignore[union-attr]
+        assert own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        for name, value in KEEPALIVE.items():
+            assert own.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value

@@ -1,4 +1,4 @@
-"""The contract for browsers and curl: the Connect protocol, and gRPC-Web beside it, in front of the RPCs of this process.
+"""The contract for browsers and curl: the Connect protocol, and gRPC-Web beside it, before the RPCs of this process.
 
 ``connectrpc`` speaks the protocols; messages pass through it as bytes. It knows no gRPC and none of the messages.
 """
@@ -227,6 +227,7 @@ class _Detail(ErrorDetail):
 
     def value(self, desc_or_registry: object = None) -> Any:
         """What stands under ``debug`` in an error's JSON."""
+        del desc_or_registry
         return self._readable
 
 

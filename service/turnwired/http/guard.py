@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import anyio
@@ -46,7 +47,7 @@ class Guard:
         hosts: tuple[str, ...] = (),
         origins: tuple[str, ...] = (),
         *,
-        knows_callers: Set[str] = frozenset(),
+        knows_callers: AbstractSet[str] = frozenset(),
     ) -> None:
         self._app = app
         self._callers = callers

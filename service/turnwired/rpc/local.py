@@ -46,9 +46,7 @@ class _Details(grpc.HandlerCallDetails):
 class _LocalContext:
     """What our handlers and interceptors use of gRPC's context; they use nothing else of it."""
 
-    def __init__(
-        self, metadata: Metadata, seconds: float | None, send: Callable[[bytes], Any] | None = None
-    ) -> None:
+    def __init__(self, metadata: Metadata, seconds: float | None, send: Callable[[bytes], Any] | None = None) -> None:
         self._metadata = metadata
         self._end = None if seconds is None else time.monotonic() + seconds
         self._send = send
