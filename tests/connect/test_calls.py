@@ -44,6 +44,8 @@ def path(method: descriptor.MethodDescriptor) -> str:
     return f"{method.containing_service.full_name}/{method.name}"
 
 
+Bytes = Any
+"""gRPC's stubs infer the types of messages from serializers, and bytes need none."""
 Told = tuple[str, object, list[tuple[str, bytes]]]
 """The name of a status, the answer or the words of the error, and its details."""
 
@@ -51,13 +53,15 @@ Told = tuple[str, object, list[tuple[str, bytes]]]
 async def over_grpc(w: Web, method: descriptor.MethodDescriptor) -> Told:
     try:
         if method.server_streaming:
-            async for _ in w.channel.unary_stream(f"/{path(method)}")(b"", timeout=SECONDS):
+            stream: Bytes = w.channel.unary_stream(f"/{path(method)}")
+            async for _ in stream(b"", timeout=SECONDS):
                 pass
             return "ok", b"", []
-        return "ok", await w.channel.unary_unary(f"/{path(method)}")(b"", timeout=SECONDS), []
+        unary: Bytes = w.channel.unary_unary(f"/{path(method)}")
+        return "ok", await unary(b"", timeout=SECONDS), []
     except grpc.aio.AioRpcError as error:
         metadata = dict(error.trailing_metadata() or ())
-        status = status_pb2.Status.FromString(metadata["grpc-status-details-bin"])  # type: ignore[arg-type]
+        status = status_pb2.Status.FromString(metadata["grpc-status-details-bin"])
         details = [(detail.type_url.rpartition("/")[2], detail.value) for detail in status.details]
         return code_pb2.Code.Name(status.code).lower(), status.message, details
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 from config.kit import refusal
 from connect.kit import HELLO, TURNS, web
 from e2e.service import child_environment, spawn_cli
+from engine.harness import world
+from rpc.server import LOOPBACK, has_price, prompt
+from telemetry.test_rpc_interceptor import Recorded
 
 from turnwired.config.http import HttpConfig
+from turnwired.domain.model import ModelSelection
+from turnwired.local_rpcs import RpcFailed
+from turnwired.rpc.interceptor import TelemetryInterceptor
+from turnwired.rpc.server import RpcServer
+from turnwired.rpc.server_service import ServerService
+from turnwired.rpc.turn_service import TurnService
+from turnwired.testing.provider import answer
 
 
 @pytest.mark.requirement("WEB-12")
@@ -81,6 +92,24 @@ async def test_the_command_says_where_browsers_find_it(tmp_path: Path) -> None:
     process.terminate()
     await process.communicate()
     assert lines[1].startswith("browsers and curl find it at http://127.0.0.1:")
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("WEB-13")
+async def test_telemetry_is_told_of_each_rpc_with_its_status_and_the_trace_of_its_caller() -> None:
+    traced = (("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("x-other", "no"))
+    recorded = Recorded()
+    async with world([answer("Hi")]) as w:
+        info = ServerService(w.engine, "default", ModelSelection("scripted", "m"), 1 << 20, has_price, durable=False)
+        server = RpcServer(LOOPBACK, TurnService(w.engine), info, [TelemetryInterceptor(recorded)])
+        methods = {method.name: method for method in server.here.methods}
+        with pytest.raises(RpcFailed):
+            await server.here.unary(methods["GetRun"], b"", traced, None)
+        assert await recorded.next_end() == (f"{TURNS}/GetRun", "NOT_FOUND")
+        async with aclosing(server.here.stream(methods["RunTurn"], prompt().SerializeToString(), traced, 5)) as frames:
+            assert [frame async for frame in frames]
+        assert await recorded.next_end() == (f"{TURNS}/RunTurn", "OK")
+        assert recorded.started == [(f"{TURNS}/{name}", dict(traced[:1])) for name in ("GetRun", "RunTurn")]
 
 
 @pytest.mark.anyio

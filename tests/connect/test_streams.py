@@ -94,7 +94,7 @@ async def test_thousands_of_deltas_arrive_whole_and_dense() -> None:
     ],
 )
 async def test_a_client_that_leaves_cuts_its_run_or_lets_it_go_on_and_may_attach_again(
-    asked: str, kind: outcome_pb2.OutcomeKind
+    asked: str, kind: outcome_pb2.OutcomeKind.ValueType
 ) -> None:
     script, (gate,) = paced("one ", "two")
     async with web(script) as w, asyncio.timeout(SECONDS):
@@ -222,7 +222,7 @@ async def test_connections_are_asked_for_signs_of_life() -> None:
     async with web() as w, w.stream("turnwire.v1.ServerService/GetServerInfo", b"", kind="application/proto"):
         assert w.service.http is not None
         (connection,) = w.service.http._server.server_state.connections
-        own = connection.transport.get_extra_info("socket")  # type: ignore[union-attr]
+        own = connection.transport.get_extra_info("socket")
         assert own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         for name, value in KEEPALIVE.items():
             assert own.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value

@@ -76,7 +76,7 @@ async def test_an_address_that_cannot_be_had_is_one_clear_line() -> None:
     ("text", "line"),
     [
         ("mcp = true", "http.mcp: needs http.listen, which says where to listen"),
-        ('listen = "127.0.0.1:0"', "http.listen: there is nothing to serve; set mcp = true"),
+        ('listen = "127.0.0.1:0"', "http.listen: there is nothing to serve; set mcp = true or connect = true"),
         ('listen = "x"\nmcp = true', 'http.listen: takes "host:port", "[v6 address]:port" or "unix:path"'),
         (
             'listen = "0.0.0.0:80"\nmcp = true',

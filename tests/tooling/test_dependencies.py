@@ -20,6 +20,7 @@ LOCKS = ["requirements.lock", "requirements-dev.lock", "requirements-bootstrap.l
 OURS = {"turnwire", "turnwired"}
 # Modules that a package brings for others to use.
 PARTS = {"pydantic-core": "pydantic", "mcp-types": "mcp", "googleapis-common-protos": "grpcio-status"}
+PARTS |= {"protobuf-py-pure": "protobuf-py", "protobuf-py-ext": "protobuf-py"}
 # Started as a program, never imported.
 PROGRAMS = {"mcp-server-time"}
 

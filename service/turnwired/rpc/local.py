@@ -40,7 +40,7 @@ class _Details(grpc.HandlerCallDetails):
     """What interceptors are told of a call."""
 
     method: str
-    invocation_metadata: Metadata
+    invocation_metadata: tuple[tuple[str, str | bytes], ...]
 
 
 class _LocalContext:
@@ -143,15 +143,15 @@ class RpcsHere:
                 task.exception()  # whoever left does not want to know
 
     async def _handler(self, method: LocalMethod, metadata: Metadata) -> grpc.RpcMethodHandler[Any, Any]:
-        details = _Details(method.path, metadata)
+        details = _Details(method.path, tuple(metadata))
 
         async def found(asked: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
             return next((h for handler in self._handlers if (h := handler.service(asked)) is not None), None)
 
-        continuation = found
+        continuation: _Continuation = found
         for interceptor in reversed(self._interceptors):
             continuation = _through(interceptor, continuation)
-        handler = await continuation(details)
+        handler: grpc.RpcMethodHandler[Any, Any] | None = await continuation(details)
         if handler is None:
             raise _failed(unimplemented_status(method.path[1:]))
         return handler

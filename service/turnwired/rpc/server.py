@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import grpc
+from google.protobuf import descriptor as pb_descriptor
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -31,7 +32,7 @@ from turnwired.rpc.tool_host_service import ToolHostRegistryService
 from turnwired.rpc.turn_service import TurnService
 
 NOTHING = Behaviours(unary={}, streaming={})
-HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
+HEALTH: pb_descriptor.ServiceDescriptor = health_pb2.DESCRIPTOR.services_by_name["Health"]  # type: ignore[assignment]  # as the C class that it is
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
