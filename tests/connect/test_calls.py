@@ -60,7 +60,7 @@ async def over_grpc(w: Web, method: descriptor.MethodDescriptor) -> Told:
         unary: Bytes = w.channel.unary_unary(f"/{path(method)}")
         return "ok", await unary(b"", timeout=SECONDS), []
     except grpc.aio.AioRpcError as error:
-        metadata = dict(error.trailing_metadata() or ())
+        metadata: dict[str, Any] = dict(error.trailing_metadata() or ())
         status = status_pb2.Status.FromString(metadata["grpc-status-details-bin"])
         details = [(detail.type_url.rpartition("/")[2], detail.value) for detail in status.details]
         return code_pb2.Code.Name(status.code).lower(), status.message, details
