@@ -8,12 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from scripts.clients import go, python, rust, typescript
+from scripts.clients import browser, go, python, rust, typescript
 from scripts.toolchains import cache
 
 
 class Language(Protocol):
     """What a module says. ``cache`` is a directory outside the tree that is kept."""
+
+    # A language may have SPEAKS_HTTP, as ``browser`` does: it is given the URL of the HTTP port, which serves Connect.
 
     def build(self, cache: Path) -> None:
         """Make the runner and the example. Raises Missing where the toolchain or its packages cannot be had."""
@@ -36,7 +38,13 @@ class Language(Protocol):
         ...
 
 
-LANGUAGES: dict[str, Language] = {"Python": python, "Go": go, "Rust": rust, "TypeScript": typescript}
+LANGUAGES: dict[str, Language] = {
+    "Python": python,
+    "Go": go,
+    "Rust": rust,
+    "TypeScript": typescript,
+    "Browser": browser,
+}
 
 
 def cache_of(name: str) -> Path:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
+from aiohttp import ClientSession, web
 
 from turnwire.v1 import turn_service_pb2 as pb
 from turnwire.v1.event_pb2 import RunEvent
@@ -22,7 +23,8 @@ OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_leng
 
 @dataclass
 class Line:
-    """A relay of bytes. ``cuts``: after how many bytes of the server each connection breaks, in turn; then it holds.
+    """A relay of bytes. ``cuts``: after how many bytes of the server a connection breaks, one after the other; then it
+    holds.
 
     ``gone``: connections beyond that are refused.
     """
@@ -45,11 +47,13 @@ class Line:
                 return
             there, back = await asyncio.open_connection(self.host, self.port)
             try:
-                limit = self.cuts.pop(0) if self.cuts else None
+                limit = self.cuts[0] if self.cuts else None
                 up = asyncio.create_task(_copy(reader, back, None))
                 down = asyncio.create_task(_copy(there, writer, limit))
                 await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
-                self.broken += down.done() and not down.cancelled() and down.result()
+                if down.done() and not down.cancelled() and down.result():
+                    self.broken += 1
+                    self.cuts = self.cuts[1:]
                 for copy in (up, down):
                     copy.cancel()
                 await asyncio.wait((up, down))
@@ -166,3 +170,50 @@ async def relayed(address: str, change: Change) -> AsyncIterator[str]:
             yield f"127.0.0.1:{port}"
         finally:
             await server.stop(1.0)
+
+
+@asynccontextmanager
+async def relayed_http(url: str, change: Change) -> AsyncIterator[str]:
+    """The same in front of the HTTP port, for streams over Connect; everything else is passed on as it is."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        async with ClientSession(auto_decompress=False) as session:
+            body = await request.read()
+            headers = {key: value for key, value in request.headers.items() if key.lower() not in HOP}
+            async with session.request(request.method, url + request.path, headers=headers, data=body) as answer:
+                kept = {key: value for key, value in answer.headers.items() if key.lower() not in HOP}
+                response = web.StreamResponse(status=answer.status, headers=kept)
+                await response.prepare(request)
+                held = b""
+                async for data in answer.content.iter_any():
+                    streams = answer.content_type == "application/connect+proto"
+                    held, out = _envelopes(held + data, change) if streams else (b"", data)
+                    await response.write(out)
+                return response
+
+    app = web.Application(client_max_size=64 << 20)
+    app.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.5, handler_cancellation=True)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        yield f"{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+HOP = frozenset({"host", "content-length", "transfer-encoding", "connection", "keep-alive"})
+
+
+def _envelopes(data: bytes, change: Change) -> tuple[bytes, bytes]:
+    """What is not whole yet, and the envelopes that are, with their frames changed."""
+    out = b""
+    while len(data) >= 5 and len(data) >= 5 + (size := int.from_bytes(data[1:5], "big")):
+        flags, body, data = data[0], data[5 : 5 + size], data[5 + size :]
+        if not flags:
+            frame = pb.RunTurnResponse.FromString(body)
+            change(frame)
+            body = frame.SerializeToString()
+        out += bytes([flags]) + len(body).to_bytes(4, "big") + body
+    return data, out

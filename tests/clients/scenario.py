@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -90,8 +91,9 @@ def _fits(wanted: Data, given: Any) -> bool:
 class Runner:
     """A language's program that answers cases."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], **environment: str) -> None:
         self._command = command
+        self._environment = {**os.environ, **environment}
         self._process: asyncio.subprocess.Process | None = None
 
     async def ask(self, case: Data, seconds: float) -> Data:
@@ -101,6 +103,7 @@ class Runner:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            env=self._environment,
             limit=64 << 20,
         )
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clients.link import line, of_a_later_version, relayed, with_large_counts
+from clients.link import line, of_a_later_version, relayed, relayed_http, with_large_counts
 from clients.scenario import NAMES, Data, Runner, case_of, differences, read, steps_of
 from e2e.provider import Provider, provider
 from e2e.service import Service, config_text, service
@@ -26,6 +27,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 SECONDS = 60.0
 PLAYING = list(filter(None, os.environ.get("TURNWIRE_CLIENTS", "").split(",")))
 needs_clients = pytest.mark.skipif(not PLAYING, reason="make clients builds the clients and runs this")
+HTTP = """
+[http]
+listen = "127.0.0.1:0"
+connect = true
+origins = ["http://127.0.0.1:{page}"]
+max_request_bytes = 16777216
+"""
 TOKENS = {"CONFORMANCE_TOKEN": "a-token-of-the-conformance-set"}
 
 
@@ -35,23 +43,40 @@ TOKENS = {"CONFORMANCE_TOKEN": "a-token-of-the-conformance-set"}
 async def test_every_language_plays_the_scenario(name: str, tmp_path: Path) -> None:
     scenario = read(name)
     config = scenario.get("config", "")
+    web = any(speaks_http(language) for language in PLAYING)
+    page = free_port()
+    if web:
+        config += HTTP.format(page=page)
     failed: dict[str, list[str]] = {}
     async with provider() as p, service(tmp_path, config_text(p.url, more=config), GATES=p.url, **TOKENS) as s:
+        url = (await s.line("browsers and curl find it at")).rsplit(" ", 1)[1].strip() if web else ""
         for language in PLAYING:
-            failed[language] = await played(name, language, p, s)
+            failed[language] = await played(name, language, p, s, url if speaks_http(language) else "", page)
     tell(name, failed)
     assert {language: words for language, words in failed.items() if words} == {}
 
 
-async def played(name: str, language: str, p: Provider, s: Service) -> list[str]:
+def speaks_http(language: str) -> bool:
+    """Whether a language is given the URL of the HTTP port."""
+    return bool(getattr(LANGUAGES[language], "SPEAKS_HTTP", False))
+
+
+def free_port() -> int:
+    """A port for the page, which the server has to be told before it starts."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def played(name: str, language: str, p: Provider, s: Service, url: str, page: int) -> list[str]:
     """What is not as the scenario says."""
     scenario = read(name, language)
     p.script(*steps_of(scenario.get("answers", []), p))
     for gate in scenario.get("open", []):
         p.gate(gate).set()
-    runner = Runner(LANGUAGES[language].runner(cache_of(language)))
+    runner = Runner(LANGUAGES[language].runner(cache_of(language)), PAGE_PORT=str(page))
     before = {run.run_id for run in await s.all_runs()} if "after" in scenario else set[str]()
-    async with linked(scenario, s) as target:
+    async with linked(scenario, s, url) as target:
         try:
             answer = await runner.ask(case_of(scenario, name, target), SECONDS)
         except AssertionError as error:
@@ -61,18 +86,20 @@ async def played(name: str, language: str, p: Provider, s: Service) -> list[str]
 
 
 @asynccontextmanager
-async def linked(scenario: Data, s: Service) -> AsyncIterator[str]:
-    """The address that the client is given."""
+async def linked(scenario: Data, s: Service, url: str) -> AsyncIterator[str]:
+    """The address that the client is given, or the URL."""
     link = scenario.get("link", {})
+    scheme, address = ("http://", url.removeprefix("http://")) if url else ("", s.address)
     if "later" in link or "full" in link:
-        async with relayed(s.address, of_a_later_version if "later" in link else with_large_counts) as address:
-            yield address
+        change = of_a_later_version if "later" in link else with_large_counts
+        async with relayed_http(url, change) if url else relayed(address, change) as between:
+            yield scheme + between
     elif "cuts" in link:
-        async with line(s.address, link["cuts"], gone=link.get("gone", False)) as between:
-            yield between.address
+        async with line(address, link["cuts"], gone=link.get("gone", False)) as between:
+            yield scheme + between.address
             assert between.broken >= link.get("at_least", 1), "the line was to break"
     else:
-        yield link.get("address", s.address)
+        yield scheme + link.get("address", address)
 
 
 async def unlike_after(after: Data, before: set[str], p: Provider, s: Service) -> list[str]:
