@@ -24,7 +24,9 @@ _logger = logging.getLogger(__name__)
 
 _PROPAGATED = frozenset({"traceparent", "tracestate"})
 _QUIET_SERVICES = ("grpc.health.v1.Health/",)
-_DEADLINE_SLACK = 0.05  # seconds: a caller's deadline runs out a trip before ours, and its reset arrives as a cancel
+# A caller's deadline runs out a trip before ours, and its reset arrives as a cancel: seconds, and a share of the whole
+# for callers whose clock began well before the request was here, such as browsers that ask first whether they may.
+_DEADLINE_SLACK, _DEADLINE_SHARE = 0.05, 0.1
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _call_headers: ContextVar[Mapping[str, str]] = ContextVar("turnwire_call_headers", default=_NO_HEADERS)
@@ -141,11 +143,14 @@ def _code_set(context: Context) -> str:
 _CODE_NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
-def deadline_is_over(context: Context) -> bool:
-    """Whether a call that was cancelled had run out of its time: its caller cancels when its own clock says so."""
+def deadline_is_over(context: Context, limit: float = 0.0) -> bool:
+    """Whether a call that was cancelled had run out of its time: its caller cancels when its own clock says so.
+
+    ``limit``: the seconds that it had when it came, where that is known.
+    """
     # None where the caller set no deadline, whatever the stubs say.
     remaining = cast("float | None", context.time_remaining())
-    return remaining is not None and remaining <= _DEADLINE_SLACK
+    return remaining is not None and remaining <= max(_DEADLINE_SLACK, _DEADLINE_SHARE * limit)
 
 
 def _code_of_cancel(context: Context) -> str:

@@ -89,8 +89,8 @@ class TurnService:
             # A write that finds the call ended says so before gRPC cancels us: it is the same thing.
             raise asyncio.CancelledError from error
 
-    def _stream_was_cut(self, run_id: str, context: Context, limit: float) -> None:
-        if deadline_is_over(context):
+    def _stream_was_cut(self, run_id: str, context: Context, limit: float | None) -> None:
+        if limit is not None and deadline_is_over(context, limit):
             self._engine.deadline_reached(run_id, limit)
             return
         self._engine.cancel_if_live(run_id, STREAM_CUT)
