@@ -33,6 +33,7 @@ OFFENCES = {
     "sdks": ("engine", "openai"),
     "mcp": ("providers", "mcp"),
     "asgi": ("rpc", "starlette"),
+    "connect": ("rpc", "connectrpc"),
     "http-client": ("engine", "httpx2"),
     "operator": ("rpc", "websockets"),
     "opentelemetry": ("engine", "opentelemetry.trace"),
