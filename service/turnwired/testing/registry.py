@@ -14,8 +14,8 @@ from turnwired.domain.run import Caller
 from turnwired.domain.tool import ClientTool, Tool, ToolAnnotations, ToolCollision, ToolRef, ToolSelection, ToolSource
 from turnwired.tools.client import client_tool_problems, client_toolsets
 from turnwired.tools.port import CheckedCall, ToolInvocation, ToolOutput, Toolset, ToolView
-from turnwired.tools.registry import joined
 from turnwired.tools.result import settle_output
+from turnwired.tools.selecting import joined
 
 Function = Callable[[ToolInvocation], Awaitable[str]]
 """Gives the text of the result, or raises ToolError."""
