@@ -127,14 +127,20 @@ class AsyncClient:
                 async for update in updates:
                     yield update
         except grpc.RpcError as error:
-            raise (error_of(error) or error) from error
+            told = error_of(error)
+            if told is None:
+                raise
+            raise told from error
 
     async def call(self, method: Callable[..., Awaitable[T]], request: object) -> T:
         """One unary call of a stub's method, with token and deadline. Raises TurnwireError or grpc.RpcError."""
         try:
             return await method(request, metadata=self._metadata, timeout=UNARY_SECONDS)
         except grpc.RpcError as error:
-            raise (error_of(error) or error) from error
+            told = error_of(error)
+            if told is None:
+                raise
+            raise told from error
 
     async def start_turn(self, request: pb.StartTurnRequest) -> pb.StartTurnResponse:
         """StartTurn; without a request_id it gets one, so that trying again is safe."""
