@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from turnwired.domain.failure import Failure
 from turnwired.domain.generation import (
     GenerationStopped,
+    Irregularity,
+    IrregularityFound,
     MediaProduced,
     ModelItem,
     NativeItem,
@@ -49,6 +51,7 @@ class Folded:
     stopped: GenerationStopped | None = None
     natives: list[NativeItem] = field(default_factory=list[NativeItem])
     media: list[MediaProduced] = field(default_factory=list[MediaProduced])
+    irregularities: list[Irregularity] = field(default_factory=list[Irregularity])
     error: WireError | None = None
     broken: Failure | None = None
 
@@ -76,6 +79,14 @@ class Folded:
             case ToolCallClosed(index):
                 assert not self.calls[index].closed
                 self.calls[index].closed = True
+            case _:
+                self._add_rare(item)
+
+    def _add_rare(
+        self,
+        item: UsageReported | ResponseIdentified | GenerationStopped | NativeItem | MediaProduced | IrregularityFound,
+    ) -> None:
+        match item:
             case UsageReported(usage):
                 self.usage = usage
             case ResponseIdentified():
@@ -87,6 +98,8 @@ class Folded:
                 self.natives.append(item)
             case MediaProduced():
                 self.media.append(item)
+            case IrregularityFound():
+                self.irregularities.append(item.kind)
 
     def _grow(self, index: int, kind: str, text: str, *, signed: bool = False) -> None:
         assert text or signed

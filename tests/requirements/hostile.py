@@ -34,4 +34,8 @@ REQUIREMENTS: dict[str, str] = {
     "HOSTILE-37": "A server that wants a token has nothing asked of addresses but its own and its authority's.",
     "HOSTILE-38": "No tenant alone fills up what all may register, and what leaves is closed, whoever asked for it.",
     "HOSTILE-39": "A source that is closed has no connection made by whoever still calls it.",
+    "HOSTILE-40": "Every call of the contract refuses who shows no token or a wrong one, before anything else.",
+    "HOSTILE-41": "Every call tells of another tenant's things what it tells of things that are not there.",
+    "HOSTILE-42": "A request id is of one tenant, and a page token opens no other tenant's pages.",
+    "HOSTILE-43": "What is for operators is refused to every other caller, by every call of that kind.",
 }
