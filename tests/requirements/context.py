@@ -28,6 +28,6 @@ REQUIREMENTS: dict[str, str] = {
     "CTX-31": "ListRuns takes outcome_kinds: any of them, each once, known ones only.",
     "CTX-11": "CountTokens counts the request that would be made.",
     "CTX-41": "context.missing_attachments FAIL: a file that did not come ends the run before the model is called.",
-    "CTX-42": "A file of a kind that the model does not take is told to it, or the turn refused, as the policy says.",
+    "CTX-42": "A file of a kind that the model does not take is told to it, or ends the run, as the policy says.",
     "CTX-40": "Results of a conversation that a caller brings stand in the order of their calls, however they came.",
 }

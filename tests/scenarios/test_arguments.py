@@ -102,10 +102,16 @@ async def test_calls_without_a_position_stay_apart(chunks: list[list[Fragment]],
 
 
 TORN = [function('{"path":"re', "read_file", index=0, id="a")]
+WHOLE = [function(CET, "get_time", index=1, id="b")]
 STRAY: dict[str, list[list[Fragment]]] = {
     "one": [TORN, [function('port.txt"}', index=1)]],
     "several": [TORN, [function("port", index=1)], [function('.txt"}', index=1)]],
-    "beside a whole call": [TORN, [function(CET, "get_time", index=1, id="b")], [function('port.txt"}', index=2)]],
+    "at several places": [TORN, [function("port", index=1)], [function('.txt"}', index=2)]],
+    "with more of the call behind it": [TORN, [function("po", index=1)], [function('rt.txt"}', index=0)]],
+    "beside a whole call": [TORN, WHOLE, [function('port.txt"}', index=2)]],
+    "before a whole call": [TORN, [function('port.txt"}', index=2)], WHOLE],
+    "between all of it": [TORN, WHOLE, [function("po", index=2)], [function('rt.txt"}', index=0)]],
+    "with the call's id": [TORN, WHOLE, [function('port.txt"}', index=2, id="a")]],
 }
 
 
@@ -116,10 +122,46 @@ async def test_a_fragment_at_a_place_that_was_never_opened_belongs_to_the_only_o
 ) -> None:
     async with over(CHAT, [called(*chunks), CHAT.answer("Done.")], read_file, get_time) as line:
         told = await play(line.service)
-    assert told.said[0] == "read report.txt"
-    assert told.said[1:] in ([], ["noon in CET"])
+    assert told.said == ["read report.txt", *(["noon in CET"] if WHOLE in chunks else [])]
     assert told.outcome.kind == ANSWERED
+    named = any(fragment.get("id") == "a" for chunk in chunks[1:] for fragment in chunk)
+    assert told.irregularities == ([] if named else ["stray_index"]), "an id says whose it is"
+
+
+@pytest.mark.requirement("SCN-037")
+@pytest.mark.parametrize(
+    ("chunks", "said"),
+    [
+        ([WHOLE, [function("port", index=7)]], ["noon in CET"]),
+        ([[function("port", index=7)], WHOLE], ["noon in CET"]),
+        ([TORN, [function("port", index=1)]], None),
+    ],
+    ids=["behind whole calls", "before any call", "and it is still broken"],
+)
+async def test_a_fragment_that_is_nobodys_is_left_out_and_told(
+    chunks: list[list[Fragment]], said: list[str] | None
+) -> None:
+    async with over(CHAT, [called(*chunks), CHAT.answer("Done.")], read_file, get_time) as line:
+        told = await play(line.service)
     assert told.irregularities == ["stray_index"]
+    if said is None:
+        assert [result.status for result in told.results] == [ERROR]
+    else:
+        assert told.said == said
+
+
+@pytest.mark.requirement("SCN-037", "SCN-046")
+async def test_arguments_that_come_before_the_name_of_their_call_are_no_strays() -> None:
+    chunks = [
+        TORN,
+        [function('{"zone":', index=1)],
+        [function('port.txt"}', index=0)],
+        [function('"CET"}', "get_time", index=1)],
+    ]
+    async with over(CHAT, [called(*chunks), CHAT.answer("Done.")], read_file, get_time) as line:
+        told = await play(line.service)
+    assert told.said == ["read report.txt", "noon in CET"]
+    assert told.irregularities == []
 
 
 @pytest.mark.requirement("SCN-037")
@@ -132,14 +174,19 @@ async def test_no_irregularity_is_told_of_calls_that_are_as_they_should_be() -> 
 
 
 @pytest.mark.requirement("SCN-037")
-async def test_a_fragment_that_may_belong_to_several_calls_is_no_guess() -> None:
+@pytest.mark.parametrize(
+    "behind", [[], [[function('"}', index=1)]], [[function('"}', index=0), function('"}', index=1)]]]
+)
+async def test_a_fragment_that_may_belong_to_several_calls_is_no_guess(behind: list[list[Fragment]]) -> None:
     chunks = [
         [function('{"path":"a', "read_file", index=0, id="a"), function('{"path":"b', "read_file", index=1, id="b")],
-        [function('c"}', index=7)],
+        [function('c"}' if not behind else "c", index=7)],
+        *behind,
     ]
     async with over(CHAT, [called(*chunks), CHAT.answer("Done.")], read_file) as line:
         told = await play(line.service)
     assert [result.status for result in told.results] == [ERROR, ERROR]
+    assert told.irregularities == ["stray_index"]
     assert "tool_call_executing" not in told.seen.kinds()
     assert told.outcome.kind == ANSWERED
     assert len(line.pairs(1)) == 2

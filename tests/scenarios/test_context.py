@@ -154,9 +154,25 @@ async def test_where_the_policy_says_so_a_file_that_did_not_come_fails_the_run_a
 
 @pytest.mark.requirement("SCN-162", "CTX-42")
 @pytest.mark.parametrize("name", WIRES)
-async def test_where_the_policy_says_so_a_file_that_the_model_cannot_read_is_refused_by_its_place(name: str) -> None:
-    async with over(WIRES[name], [], policy=FAILS) as line:
-        _, task = line.service.follow(with_file("application/zip", b"PK", "scan.zip"))
+async def test_where_the_policy_says_so_a_file_that_the_model_cannot_read_fails_the_run_at_once(name: str) -> None:
+    async with over(WIRES[name], [], policy=FAILS, row={"inputs": []}) as line:
+        _, task = line.service.follow(with_three())
+        run = await told(line.service, await task)
+    assert run.outcome.kind == ERRORED
+    assert run.outcome.failure.phase == outcome_pb2.FAILURE_PHASE_PREPARATION
+    assert run.outcome.failure.reason == outcome_pb2.REASON_ATTACHMENT_FAILED
+    states = [e.attachment_updated.attachment.state for e in run.seen.events if e.HasField("attachment_updated")]
+    pending, failed = message_pb2.ATTACHMENT_STATE_PENDING, message_pb2.ATTACHMENT_STATE_FAILED
+    assert states == [pending, failed, failed], "each is told before the run ends"
+    assert line.requests == []
+
+
+@pytest.mark.requirement("SCN-162", "CTX-42")
+async def test_bytes_that_are_no_attachment_are_refused_by_their_place_whatever_the_policy_says() -> None:
+    request = turn("What does it say?")
+    request.turn.input[0].parts.add().blob.CopyFrom(message_pb2.Blob(media_type="application/zip", data=b"PK"))
+    async with over(CHAT, []) as line:
+        _, task = line.service.follow(request)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await task
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -175,6 +175,16 @@ def test_where_all_files_came_that_policy_changes_nothing() -> None:
 
 
 @pytest.mark.requirement("CTX-42")
+def test_where_the_policy_says_so_a_file_of_the_wrong_kind_ends_the_run_at_once() -> None:
+    run = with_files(file("b"), refused(file("a"), "no PDFs"), missing_attachments=MissingAttachmentMode.FAIL)
+    assert run.effects[-1].__class__.__name__ == "Settle"
+    assert run.every(CallModel) == []
+    assert run.outcome.failure is not None
+    assert run.outcome.failure.reason is Reason.ATTACHMENT_FAILED
+    assert len(run.events(AttachmentUpdated)) == 2
+
+
+@pytest.mark.requirement("CTX-42")
 def test_of_a_file_that_the_model_does_not_take_recovery_tells_no_second_time() -> None:
     run = with_files(refused(file("a"), "provider p takes no PDFs"), file("b"))
     run.feed(AttachmentsOverdue(30.0))

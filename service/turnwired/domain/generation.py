@@ -138,10 +138,14 @@ class Irregularity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IrregularityFound:
-    """The provider departed from its protocol, and the wire knew what was meant. ``message`` is for developers."""
+    """The provider departed from its protocol. ``message`` is for developers.
+
+    ``damaged``: positions of calls that must not run, since what they were meant to say is not known.
+    """
 
     kind: Irregularity
     message: str
+    damaged: tuple[int, ...] = ()
 
 
 ModelItem = (

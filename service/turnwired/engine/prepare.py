@@ -33,7 +33,6 @@ from turnwired.domain.policy import (
     ApprovalPolicy,
     ContextPolicy,
     EffectivePolicy,
-    MissingAttachmentMode,
     OutputPolicy,
     PermissionAction,
     PermissionRule,
@@ -212,7 +211,7 @@ class Preparer:
         bounds = self._bounds(policy)
         request = base_request(spec, agent, model, bounds, tools.choice)
         require_supported(provider, request, spec, agent)
-        spec, pieces = _readable(provider, spec, bounds.missing_attachments)
+        spec, pieces = _readable(provider, spec)
         return Resolved(spec, agent, model, provider, policy, tools, pieces, request, check, acting)
 
     def resolve_again(self, spec: TurnSpec, agent: Agent, started: RunStarted) -> Resolved:
@@ -486,16 +485,12 @@ def selection(agent: Agent, asked: ToolSelection) -> ToolSelection:
     )
 
 
-def _readable(
-    provider: ModelProvider, spec: TurnSpec, mode: MissingAttachmentMode
-) -> tuple[TurnSpec, tuple[Piece, ...]]:
-    """The turn, encoded, with files that the model does not take told to it if the policy says so. Raises
-    InvalidRequest.
-    """
+def _readable(provider: ModelProvider, spec: TurnSpec) -> tuple[TurnSpec, tuple[Piece, ...]]:
+    """The turn, encoded, with a note in place of each file that the model does not take. Raises InvalidRequest."""
     try:
         return spec, _encoded(provider, spec)
     except InvalidRequest:
-        changed = spec if mode is MissingAttachmentMode.FAIL else without_unreadable(spec, provider)
+        changed = without_unreadable(spec, provider)
         if changed is spec:
             raise
         return changed, _encoded(provider, changed)

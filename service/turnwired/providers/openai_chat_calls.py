@@ -22,7 +22,10 @@ from turnwired.providers.openai_chat_native import CALL_EXTRA, joined
 from turnwired.providers.openai_chat_usual import UsualCall
 
 MAX_CALLS = 1024
-STRAY = "Arguments came at a position where no call was opened. They were given to the only call that was not whole."
+_STRAY = "Arguments came at a position where no call was opened"
+PLACED = f"{_STRAY}. They were given to the only call that was not whole."
+DAMAGING = f"{_STRAY}, while several calls were not whole. None of these is run."
+LEFT_OUT = f"{_STRAY}, and every call was whole. They were left out."
 _NO_ID = ("", "null")
 _LEGACY = "function_call"
 
@@ -40,6 +43,11 @@ class _Call:
     _begun: bool = False
     _ended: bool = False
     _whole: bool = False
+
+    @property
+    def is_stray(self) -> bool:
+        """Whether nothing came that says what it calls."""
+        return not self.opened and not self.id and not self.name
 
     def complete(self) -> bool:
         """Whether the arguments so far are a whole JSON object, so that more of them cannot follow.
@@ -61,13 +69,15 @@ class _Call:
 class CallTracker:
     """Finds the call of each fragment and reports calls by position of appearance."""
 
-    __slots__ = ("_batch", "_by_index", "_calls", "_latest")
+    __slots__ = ("_batch", "_by_index", "_calls", "_held", "_latest", "_torn")
 
     def __init__(self, batch: BatchBuilder) -> None:
         self._batch = batch
         self._calls: list[_Call] = []
         self._by_index: dict[int | str, _Call] = {}
         self._latest: _Call | None = None
+        self._held: list[tuple[_Call, str]] | None = None  # from the first fragment on that may be a stray
+        self._torn: list[_Call] = []  # the calls that were not whole when it came
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -82,7 +92,7 @@ class CallTracker:
         for fragment in usual:
             index, arguments = fragment.index, fragment.function.arguments
             call = self._by_index.get(index)
-            if call is not None and call.opened and arguments:
+            if call is not None and call.opened and arguments and self._held is None:
                 self._latest = call
                 call.fragments.append(arguments)
                 self._batch.arguments(call.part, arguments)
@@ -119,7 +129,9 @@ class CallTracker:
     def close(self, *, complete: bool) -> None:
         """The answer is over. Calls whose name never came are reported too; ``complete``: the provider ended them."""
         if complete:
-            self._give_strays()
+            self._settle_strays()
+        for call, fragment in self._release():
+            self._append(call, "", fragment)
         for call in self._calls:
             if not call.opened:
                 self._open(call)
@@ -129,26 +141,57 @@ class CallTracker:
                     self._batch.add(NativeItem(call.part, CALL_EXTRA, dumps(call.extra)))
                 self._batch.add(ToolCallClosed(call.part))
 
-    def _give_strays(self) -> None:
-        """Fragments at places that were never opened belong to the one call that is not whole, if there is just one."""
-        strays = [call for call in self._calls if not call.opened and not call.id and call.fragments]
-        torn = [call for call in self._calls if call.opened and not call.complete()] if strays else []
-        if len(torn) == 1:
-            self._batch.add(IrregularityFound(Irregularity.STRAY_INDEX, STRAY))
+    def _settle_strays(self) -> None:
+        """What came at a place that was never opened belongs to the one call that was not whole when it came.
+
+        In the order of arrival, which is why all is held from the first such fragment on. Where several were not whole
+        it is no guess: none of those may run.
+        """
+        spoken = {id(call) for call, _ in self._held or ()}
+        strays = [call for call in self._calls if call.is_stray and id(call) in spoken]
+        if strays:
             self._calls = [call for call in self._calls if call not in strays]
-            for stray in strays:
-                self._append(torn[0], "", "".join(stray.fragments))
+            torn = self._torn
+            message = PLACED if len(torn) == 1 else DAMAGING if torn else LEFT_OUT
+            damaged = tuple(call.part for call in torn) if len(torn) > 1 else ()
+            self._batch.add(IrregularityFound(Irregularity.STRAY_INDEX, message, damaged))
+        owner = self._torn[0] if strays and len(self._torn) == 1 else None
+        for call, fragment in self._release():
+            if call not in strays:
+                self._append(call, "", fragment)
+            elif owner is not None:
+                self._append(owner, "", fragment)
+
+    def _release(self) -> list[tuple[_Call, str]]:
+        held, self._held, self._torn = self._held, None, []
+        return held or []
 
     def _take(self, index: int | None, call_id: str, name: str, arguments: str) -> None:
-        call = self._find(index, call_id)
+        call = self._find(index, call_id, name)
         if call is not None and self._is_another(call, call_id, name, arguments):
             call = None
         if call is None:
             call = self._new(index, call_id)
-        self._append(call, name, arguments)
+        if self._held is None and arguments and not name and call.is_stray:
+            self._torn = [other for other in self._calls if other.opened and not other.complete()]
+            self._held = []
+        if self._held is None:
+            self._append(call, name, arguments)
+            return
+        if arguments:
+            self._held.append((call, arguments))
+        if name:
+            self._name(call, name)
 
-    def _find(self, index: int | None, call_id: str) -> _Call | None:
-        if index is not None:
+    def _name(self, call: _Call, name: str) -> None:
+        """A name came while fragments are held: the call is no stray, and perhaps nothing else is."""
+        self._append(call, name, "")
+        if not any(other.is_stray for other in self._calls):
+            for owner, fragment in self._release():
+                self._append(owner, "", fragment)
+
+    def _find(self, index: int | None, call_id: str, name: str) -> _Call | None:
+        if index is not None and (index in self._by_index or name or not call_id):
             return self._by_index.get(index)
         if call_id:
             return next((call for call in reversed(self._calls) if call.id == call_id), None)

@@ -201,7 +201,9 @@ class JsonToolParser:
                 return ToolCallClosed(self._part(index, ours))
             case NativeItem(index, kind, json):
                 return NativeItem(self._part(index, ours), kind, json)
-            case ResponseIdentified() | UsageReported() | GenerationStopped() | IrregularityFound():
+            case IrregularityFound(damaged=damaged):
+                return replace(item, damaged=tuple(self._part(index, ours) for index in damaged))
+            case ResponseIdentified() | UsageReported() | GenerationStopped():
                 return item
 
     def _part(self, index: int, ours: bool) -> int:

@@ -166,8 +166,10 @@ class Answer:
         item: ToolCallClosed | NativeItem | MediaProduced | GenerationStopped | ResponseIdentified | IrregularityFound,
     ) -> None:
         match item:
-            case IrregularityFound(kind, message):
+            case IrregularityFound(kind, message, damaged):
                 self._warn(message, kind)
+                for index in damaged:
+                    self._by_index[index].damaged = True
             case ToolCallClosed():
                 self._close_call(item.index)
             case NativeItem():

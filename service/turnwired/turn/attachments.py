@@ -43,6 +43,10 @@ class Attachments:
             return False
         for attachment in self.known.values():
             out.emit(AttachmentUpdated(attachment))
+            if attachment.failure is not None and self._mode is MissingAttachmentMode.FAIL:
+                self.failure = self.failure or attachment.failure
+        if self.failure is not None:
+            return False
         if self.pending and limit is not None:
             out.do(AwaitAttachments(limit))
         return bool(self.pending)
@@ -93,7 +97,7 @@ def _late(attachment: Attachment, limit: float, *, ends: bool) -> Failure:
 
 def refused(attachment: Attachment, why: str) -> Attachment:
     """A file of a kind that the model does not take. ``why``: in the provider's words, for developers."""
-    words = f"The model cannot see the attachment {attachment.attachment_id}, and was told so: {why}."
+    words = f"The model cannot see the attachment {attachment.attachment_id}: {why}."
     failure = Failure(FailurePhase.PREPARATION, Reason.ATTACHMENT_FAILED, words)
     return replace(attachment, state=AttachmentState.FAILED, failure=failure)
 

@@ -189,7 +189,10 @@ class TurnMachine:
 
     def _begin(self, out: Out) -> None:
         self._run_started(out)
-        if self.attachments.begin(out, self.setup.bounds.attachment_wait):
+        waits = self.attachments.begin(out, self.setup.bounds.attachment_wait)
+        if self.attachments.failure is not None:
+            self._stop(out, Ending(OutcomeKind.ERRORED, self.attachments.failure), FinishReason.ABORTED)
+        elif waits:
             self.state = TurnState.AWAITING_ATTACHMENTS
         else:
             self._next_iteration(out)

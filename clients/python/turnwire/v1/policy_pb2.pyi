@@ -119,9 +119,9 @@ class _MissingAttachmentModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[
     MISSING_ATTACHMENT_MODE_TELL: _MissingAttachmentMode.ValueType  # 1
     """The model is told which, and why; the run goes on."""
     MISSING_ATTACHMENT_MODE_FAIL: _MissingAttachmentMode.ValueType  # 2
-    """One that did not come ends the run as ERRORED with ATTACHMENT_NOT_READY,
-    before the model is called. A turn with one of the wrong kind is refused
-    with INVALID_ARGUMENT.
+    """The run ends as ERRORED before the model is called: at once with
+    ATTACHMENT_FAILED for one of the wrong kind, and with ATTACHMENT_NOT_READY
+    for one that did not come in time.
     """
 
 class MissingAttachmentMode(_MissingAttachmentMode, metaclass=_MissingAttachmentModeEnumTypeWrapper):
@@ -134,9 +134,9 @@ MISSING_ATTACHMENT_MODE_UNSPECIFIED: MissingAttachmentMode.ValueType  # 0
 MISSING_ATTACHMENT_MODE_TELL: MissingAttachmentMode.ValueType  # 1
 """The model is told which, and why; the run goes on."""
 MISSING_ATTACHMENT_MODE_FAIL: MissingAttachmentMode.ValueType  # 2
-"""One that did not come ends the run as ERRORED with ATTACHMENT_NOT_READY,
-before the model is called. A turn with one of the wrong kind is refused
-with INVALID_ARGUMENT.
+"""The run ends as ERRORED before the model is called: at once with
+ATTACHMENT_FAILED for one of the wrong kind, and with ATTACHMENT_NOT_READY
+for one that did not come in time.
 """
 Global___MissingAttachmentMode: _TypeAlias = MissingAttachmentMode  # noqa: Y015
 

@@ -907,9 +907,9 @@ export enum MissingAttachmentMode {
   TELL = 1,
 
   /**
-   * One that did not come ends the run as ERRORED with ATTACHMENT_NOT_READY,
-   * before the model is called. A turn with one of the wrong kind is refused
-   * with INVALID_ARGUMENT.
+   * The run ends as ERRORED before the model is called: at once with
+   * ATTACHMENT_FAILED for one of the wrong kind, and with ATTACHMENT_NOT_READY
+   * for one that did not come in time.
    *
    * @generated from enum value: MISSING_ATTACHMENT_MODE_FAIL = 2;
    */
