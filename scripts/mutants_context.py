@@ -51,18 +51,8 @@ CONTEXT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "TurnState.AWAITING_ATTACHMENTS and not self.attachments.pending",
         "TurnState.AWAITING_ATTACHMENTS",
     ),
-    (
-        (
-            "files: one that did not come ends no run",
-            "machine",
-            "if self.attachments.failure is not None:\n            self._stop(out, Ending(OutcomeKind.ERRORED, "
-            "self.attachments.failure), FinishReason.ABORTED)\n        elif self.state",
-            "if self.state",
-        ),
-        "machine",
-        "if self.attachments.failure is not None:\n            self._stop(out, Ending(OutcomeKind.ERRORED, self.attachments.failure), FinishReason.ABORTED)\n        elif self.state",
-        "if self.state",
-    ),
+    ("files: one that did not come ends no run", "attachments", "self.failure = late[0].failure", "pass"),
+    ("files: one of the wrong kind ends no run", "attachments", "self.failure = self.failure or", "_ ="),
     ("files: one that did not come ends any run", "attachments", "if ends:", "if True:"),
     ("files: taken when nothing follows", "machine", "if not self.takes_input or not self.att", "if not self.att"),
     (

@@ -13,6 +13,8 @@ from e2e.provider import Drop, Refuse, Say, Wait, answer, calls, provider
 from e2e.service import ROOT, Followed, config_text, prompt, service
 from telemetry.collector import running_collector
 
+from turnwire.v1 import turn_service_pb2
+
 pytestmark = pytest.mark.anyio
 
 CHECKER = Path(os.environ.get("TURNWIRE_SHARED", str(ROOT.parent / "shared"))) / "otel" / "check_spans.py"
@@ -80,3 +82,53 @@ async def test_without_a_collector_nothing_is_logged_and_a_dead_one_costs_no_run
     assert ended_dead.code == 0
     assert "Traceback" not in ended_dead.stderr
     assert len(ended_dead.stderr.splitlines()) <= 3, ended_dead.stderr
+
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.requirement("SCN-150")
+async def test_streaming_and_not_the_spans_of_parallel_tools_are_one_tree_under_the_caller(tmp_path: Path) -> None:
+    threaded = ("pass_gate", {"name": "open"})  # not async: it runs in a thread
+    three = calls(("add", {"a": 1, "b": 2}), threaded, ("time__get_current_time", {"timezone": "UTC"}))
+    trees: dict[str, set[tuple[str, str, str]]] = {}
+    for mode in ("stream", "no stream"):
+        directory = tmp_path / mode.replace(" ", "_")
+        directory.mkdir()
+        with running_collector() as collector:
+            config = f'{config_text("URL", time_server=True)}[telemetry]\notlp_endpoint = "{collector.endpoint}"\n'
+            async with (
+                provider(three, answer("Three.")) as p,
+                service(directory, config.replace("URL", p.url), GATES=p.url) as s,
+            ):
+                p.gate("open").set()
+                shown = (("traceparent", TRACEPARENT),)
+                request = prompt("Hello")
+                if mode == "stream":
+                    frames = s.turns.RunTurn(request, metadata=shown, timeout=60)
+                    events = [event async for frame in frames for event in frame.events]
+                    assert events[-1].run_finished.outcome.kind == 1
+                else:
+                    start = turn_service_pb2.StartTurnRequest(turn=request.turn)
+                    run_id = (await s.turns.StartTurn(start, metadata=shown, timeout=60)).run_id
+                    assert (await s.watch(run_id)).view.text == "Three."
+                    assert (await s.get(run_id)).run.outcome.kind == 1
+                await s.stop()
+            ours = [span for span in collector.spans if span.trace_id == TRACEPARENT.split("-")[1]]
+            by_id = {span.span_id: span for span in ours}
+            trees[mode] = set()
+            for span in ours:
+                if span.name.startswith("turnwire.v1."):
+                    continue
+                above = by_id.get(span.parent_id)
+                outside = above is None or above.name.startswith("turnwire.v1.")
+                number = str(span.attributes.get("turnwire.iteration.number", ""))
+                trees[mode].add((span.name, number, "the caller" if outside or above is None else above.name))
+    assert trees["stream"] == trees["no stream"]
+    tools = {(name, above) for name, _, above in trees["stream"] if name.startswith("execute_tool")}
+    assert tools == {
+        (f"execute_tool {name}", "turnwire.iteration") for name in ("add", "pass_gate", "time__get_current_time")
+    }
+    assert ("tools/call get_current_time", "", "execute_tool time__get_current_time") in trees["stream"]
+    assert sum(name.startswith("chat ") for name, _, _ in trees["stream"]) == 1, "both calls of the model stand alike"
+    assert [above for name, _, above in trees["stream"] if name.startswith("invoke_agent")] == ["the caller"]
