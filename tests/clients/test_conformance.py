@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -18,6 +19,7 @@ from clients.link import line, of_a_later_version, relayed, relayed_http, with_l
 from clients.scenario import NAMES, Data, Runner, case_of, differences, read, steps_of
 from e2e.provider import Provider, provider
 from e2e.service import Service, config_text, service
+from tools.kit import eventually
 
 from scripts.clients.languages import LANGUAGES, cache_of
 from scripts.clients.results import RESULTS, table, tabled
@@ -95,11 +97,28 @@ async def linked(scenario: Data, s: Service, url: str) -> AsyncIterator[str]:
         async with relayed_http(url, change) if url else relayed(address, change) as between:
             yield scheme + between
     elif "cuts" in link:
-        async with line(address, link["cuts"], gone=link.get("gone", False)) as between:
-            yield scheme + between.address
+        held = asyncio.Event() if link.get("until_run") and not url else None  # a page asks first, and that has no run
+        async with line(address, link["cuts"], gone=link.get("gone", False), held=held) as between:
+            begun = asyncio.create_task(set_when_run(held, s)) if held is not None else None
+            try:
+                yield scheme + between.address
+            finally:
+                if begun is not None:
+                    begun.cancel()
             assert between.broken >= link.get("at_least", 1), "the line was to break"
     else:
         yield scheme + link.get("address", address)
+
+
+async def set_when_run(event: asyncio.Event, s: Service) -> None:
+    """Once the server has one run more."""
+    before = len(await s.all_runs())
+
+    async def more() -> bool:
+        return len(await s.all_runs()) > before
+
+    await eventually(more, SECONDS)
+    event.set()
 
 
 async def unlike_after(after: Data, before: set[str], p: Provider, s: Service) -> list[str]:
