@@ -166,6 +166,19 @@ def with_large_counts(frame: pb.RunTurnResponse) -> None:
             event.run_finished.usage.input_tokens = 2**53 + 1
 
 
+class Repeating:
+    """Each frame begins with the events of the frame before: a reader drops what it has."""
+
+    def __init__(self) -> None:
+        self._before: list[RunEvent] = []
+
+    def __call__(self, frame: pb.RunTurnResponse) -> None:
+        events = list(frame.events)
+        del frame.events[:]
+        frame.events.extend([*self._before, *events])
+        self._before = events or self._before
+
+
 @asynccontextmanager
 async def relayed(address: str, change: Change) -> AsyncIterator[str]:
     """The address of a relay in front of the server at ``address``."""

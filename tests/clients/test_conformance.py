@@ -9,13 +9,13 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clients.link import line, of_a_later_version, relayed, relayed_http, with_large_counts
+from clients.link import Change, Repeating, line, of_a_later_version, relayed, relayed_http, with_large_counts
 from clients.scenario import NAMES, Data, Runner, case_of, differences, read, steps_of
 from e2e.provider import Provider, provider
 from e2e.service import Service, config_text, service
@@ -36,6 +36,11 @@ connect = true
 origins = ["http://127.0.0.1:{page}"]
 max_request_bytes = 16777216
 """
+RELAYS: dict[str, Callable[[], Change]] = {
+    "later": lambda: of_a_later_version,
+    "full": lambda: with_large_counts,
+    "repeats": Repeating,
+}
 TOKENS = {"CONFORMANCE_TOKEN": "a-token-of-the-conformance-set"}
 
 
@@ -92,8 +97,8 @@ async def linked(scenario: Data, s: Service, url: str) -> AsyncIterator[str]:
     """The address that the client is given, or the URL."""
     link = scenario.get("link", {})
     scheme, address = ("http://", url.removeprefix("http://")) if url else ("", s.address)
-    if "later" in link or "full" in link:
-        change = of_a_later_version if "later" in link else with_large_counts
+    if "relay" in link:
+        change = RELAYS[link["relay"]]()
         async with relayed_http(url, change) if url else relayed(address, change) as between:
             yield scheme + between
     elif "cuts" in link:
