@@ -69,7 +69,8 @@ async def test_a_paced_model_says_when_each_delta_was_due() -> None:
     due = [int(piece) / 1e6 for piece in text(events)]
     steps = [later - earlier for earlier, later in pairwise(due)]
     assert steps == pytest.approx([0.01] * 4, abs=2e-6)
-    assert begun - 1e-6 <= due[0] < due[-1] <= ended, "on the clock of whoever reads"
+    early = 1e-3  # by so much a timer of epoll may end before its time
+    assert begun - 1e-6 <= due[0] < due[-1] <= ended + early, "on the clock of whoever reads"
 
 
 @pytest.mark.requirement("BENCH-1")

@@ -173,7 +173,7 @@ async def test_a_reader_that_takes_nothing_holds_up_nobody_and_then_reads_it_all
         assert runs[0]["outcome"]["kind"] == "OUTCOME_KIND_ANSWERED", runs
         assert [task for task in asyncio.all_tasks() if "RpcsHere" in repr(task)], "it is held up, and it alone"
         answered = await reader.read(-1)
-        writer.close()
+        writer.transport.abort()
         told = split(answered.partition(b"\r\n\r\n")[2])
         found_events = events(told)
         assert sequences(found_events) == list(range(1, len(sequences(found_events)) + 1))
@@ -213,7 +213,7 @@ async def test_a_reader_that_takes_nothing_does_not_outlive_the_server() -> None
             assert w.service.http._server.server_state.connections == set()
             left = await reader.read(-1)
             assert not left.endswith(envelope(b"{}", 2))
-            writer.close()
+            writer.transport.abort()
 
 
 @pytest.mark.requirement("WEB-16")

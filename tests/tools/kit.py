@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -205,3 +206,35 @@ def blocking(event: threading.Event) -> Callable[..., object]:
         return "late"
 
     return block
+
+
+Speaking = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(answer: Speaking) -> AsyncIterator[str]:
+    """Something that answers each connection in its own way; its address. No connection outlives the block."""
+    writers: list[asyncio.StreamWriter] = []
+    over = False
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        if over:  # it was accepted while the block was left
+            writer.transport.abort()
+        else:
+            await answer(reader, writer)
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        over = True
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+
+
+async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read and say nothing."""
+    while await reader.read(4096):
+        pass

@@ -22,6 +22,7 @@ from tools.grpc_kit import (
     toolset_of,
     up,
 )
+from tools.kit import listening, mute
 
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Reason
@@ -195,35 +196,11 @@ async def test_closing_the_source_ends_its_calls_with_an_unknown_outcome() -> No
         assert (await failure_of(toolset, "create_product")).reason is Reason.TOOL_SOURCE_UNAVAILABLE
 
 
-@asynccontextmanager
-async def listening(answer: Any) -> AsyncIterator[str]:
-    """Something that is no gRPC server: it answers each connection in its own way."""
-    writers: list[asyncio.StreamWriter] = []
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        await answer(reader, writer)
-
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    try:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        for writer in writers:
-            writer.close()
-
-
 async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
     """Pass on what comes, until either end is gone."""
     with suppress(OSError, RuntimeError):
         while data := await source.read(65536):
             sink.write(data)
-
-
-async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read and say nothing."""
-    while await reader.read(4096):
-        pass
 
 
 async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tools.host_kit import App, tool, until, up
+from tools.kit import listening, mute
 
 from turnwired.domain.errors import Conflict, InvalidRequest, NotFound, PermissionDenied, Unavailable
 from turnwired.domain.failure import Reason
@@ -77,14 +78,7 @@ async def test_a_failing_host_of_another_tenant_is_not_told_of() -> None:
 
 @pytest.mark.requirement("HOST-23")
 async def test_an_app_that_does_not_answer_holds_up_nobody() -> None:
-    writers: list[asyncio.StreamWriter] = []
-
-    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-
-    silent = await asyncio.start_server(mute, "127.0.0.1", 0)
-    address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
-    async with silent, registering() as (registry, registrations):
+    async with listening(mute) as address, registering() as (registry, registrations):
         registration = asyncio.create_task(registrations.register(ADA, "shop", address, 60))
 
         async def begun() -> bool:
@@ -94,8 +88,6 @@ async def test_an_app_that_does_not_answer_holds_up_nobody() -> None:
         async with asyncio.timeout(5):  # the app is given up after eight
             assert await names(registry) == []
             host = await registration
-    for writer in writers:
-        writer.close()
     assert host.state is ToolHostState.CONNECTING
 
 
