@@ -109,7 +109,7 @@ def parts(plan: Plan, directory: Path) -> list[dict[str, float | str]]:
     if plan.micro == "none":
         return []
     rows: list[dict[str, float | str]] = []
-    for module in ("micro", "wires"):
+    for module in ("micro", "wires", "many_tools"):
         child = Child(["-m", f"bench.{module}", plan.micro, str(directory)], directory / f"{module}.log")
         try:
             rows += json.loads(child.receive(MICRO_SECONDS))

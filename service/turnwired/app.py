@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,12 +25,12 @@ from turnwired.callers import Callers, callers_of
 from turnwired.config.load import load_config, read_config
 from turnwired.config.model import MEMORY, Config, ProviderConfig
 from turnwired.config.translate import agents_of, ceiling_of, default_model_of, policy_layer_of, rate_card_of
-from turnwired.domain.errors import ConfigError, ToolError
+from turnwired.domain.errors import ConfigError
 from turnwired.domain.faults import where_raised
 from turnwired.domain.mcp import McpTransport
 from turnwired.domain.model import ModelSelection
 from turnwired.domain.run import OPERATOR_ROLE, Caller
-from turnwired.domain.tool import ToolSelection, ToolSource
+from turnwired.domain.tool import ToolSource
 from turnwired.domain.usage import Cost, Usage
 from turnwired.engine.completion_loading import completion_hooks
 from turnwired.engine.hook_loading import entry_point_hooks, load_hooks
@@ -249,7 +249,7 @@ async def running(
         await rpc.start(ready=False)
         engine.on_store_change = readiness.store_changed
         stack.push_async_callback(rpc.stop, 1.0)
-        await stack.enter_async_context(_beside(readiness.wait_for(assembly.discovery, assembly.mcp_servers)))
+        await stack.enter_async_context(_beside(readiness.wait_for(assembly.discovery)))
         http = await _http(config, engine, callers, rpc)
         if http is not None:
             stack.push_async_callback(http.stop, 1.0)
@@ -275,7 +275,7 @@ async def _http(config: Config, engine: Engine, callers: Callers, rpc: RpcServer
 @dataclass(slots=True)
 class _Readiness:
     """What health watchers are told: ready while the store works, once each source has answered or had its time, and
-    every required server has been there.
+    every required source has been there.
     """
 
     rpc: RpcServer
@@ -287,10 +287,10 @@ class _Readiness:
         self.store_works = works
         await self.rpc.serving(works=works and self.complete)
 
-    async def wait_for(self, discovery: FirstDiscovery, servers: McpServerPool) -> None:
+    async def wait_for(self, discovery: FirstDiscovery) -> None:
         """Be ready when the tools are known, as far as they can be."""
         await discovery.wait()
-        await servers.required_listed()
+        await discovery.required_usable()
         self.complete = True
         await self.rpc.serving(works=self.store_works)
 
@@ -367,9 +367,7 @@ async def _warm(
     prices = asyncio.create_task(anyio.to_thread.run_sync(card.warm, models, abandon_on_cancel=True))
     try:
         await discovery.run()
-        if discovery.is_whole:
-            with suppress(ToolError):  # a required source that cannot be used: every run says so
-                await registry.view(ToolSelection(), Caller())
+        await registry.prepare()
         await prices
     finally:
         prices.cancel()

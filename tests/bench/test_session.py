@@ -98,4 +98,4 @@ def test_the_script_writes_every_sample(tmp_path: Path) -> None:
     (path,) = tmp_path.glob("*.json")
     content = json.loads(path.read_text(encoding="utf-8"))
     assert [record["measure"] for record in content["records"]] == ["parallel"]
-    assert "parallel 50 ms tools" in done.stdout and len(content["micro"]) == 10 + 9
+    assert "parallel 50 ms tools" in done.stdout and len(content["micro"]) == 10 + 9 + 4

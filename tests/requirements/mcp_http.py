@@ -15,7 +15,7 @@ REQUIREMENTS: dict[str, str] = {
     "MCPH-10": "A list is read again when the server says so or its time has passed; a storm is one change.",
     "MCPH-11": "Closing ends the session and leaves no socket.",
     "MCPH-12": "Redirects to another origin are not followed; an endpoint is shown without its secrets.",
-    "MCPH-13": "A lazy server is connected when first needed; runs wait briefly for servers that never answered.",
+    "MCPH-13": "A lazy server is connected when first needed; its own run waits briefly for one that never answered.",
     "MCPH-14": "Headers come from variables and files, read anew; no secret is in configuration, errors or logs.",
     "MCPH-15": "OAuth: client credentials by secret or key, and an enterprise's assertion; requests do not queue.",
     "MCPH-16": "Each caller has its own credentials and its own sessions where the configuration says so.",
@@ -30,7 +30,7 @@ REQUIREMENTS: dict[str, str] = {
     "MCPS-3": "A broken server is listed with its newest failure and the time of the next attempt.",
     "MCPS-4": "Servers are added at runtime only of the kinds that the configuration allows; none by default.",
     "MCPS-5": "An added server has the keys that came with it and nothing of ours; it is removed again.",
-    "MCPS-6": "The service is ready when every required server has listed its tools.",
+    "MCPS-6": "The service is ready when every required server, or other source, has listed its tools.",
     "MCPS-7": "The command line lists MCP servers and operates them.",
     "MCPH-21": "A server's own answer decides nothing that it may not: forged ids and faults are its own failure.",
 }

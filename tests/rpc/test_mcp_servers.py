@@ -13,6 +13,7 @@ import pytest
 from google.protobuf import duration_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from rpc.server import details
+from tools.grpc_kit import answering
 from tools.host_kit import App, up
 from tools.host_kit import tool as host_tool
 from tools.kit import SERVER, eventually
@@ -299,6 +300,32 @@ async def test_a_service_is_ready_when_its_required_servers_are() -> None:
             assert not await s.serves()
             server.always.clear()
             await eventually(s.serves)
+
+
+@pytest.mark.requirement("MCPS-6")
+@pytest.mark.parametrize("section", ["tool_hosts", "grpc_services"])
+async def test_a_service_is_ready_when_its_required_sources_are_whatever_they_are(section: str) -> None:
+    app, methods = App([host_tool("echo")]), answering()
+    async with AsyncExitStack() as stack:
+
+        async def starts() -> str:
+            if section == "tool_hosts":
+                await stack.enter_async_context(up(app))
+                return app.address
+            await methods.start(methods.port)
+            stack.push_async_callback(methods.stop)
+            return methods.address
+
+        address = await starts()
+        await stack.pop_all().aclose()
+        async with operated({}, **{section: {"s": {"address": address, "required": True}}}) as s:
+            assert not await s.serves()
+            with pytest.raises(grpc.aio.AioRpcError):
+                await s.tools()
+            assert not await s.serves()
+            assert await starts() == address
+            await eventually(s.serves)
+            assert await s.tools()
 
 
 @pytest.mark.requirement("MCPS-7")

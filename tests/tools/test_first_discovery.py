@@ -49,6 +49,20 @@ class Slow(FakeToolset):
         return self.listed
 
 
+@dataclass
+class Unknown(FakeToolset):
+    """One that does not say whether it is still to answer."""
+
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: int = 0
+
+    async def tools(self) -> Sequence[Tool]:
+        """Once it answers."""
+        self.asked += 1
+        await self.answers.wait()
+        return self.listed
+
+
 def names(view: ToolView) -> list[str]:
     """Of the tools."""
     return [tool.ref.routed_name for tool in view.tools]
@@ -111,6 +125,45 @@ async def test_a_run_waits_for_a_source_that_is_required_and_for_one_that_is_con
         assert found == []
         slow.answers.set()
     assert found == ["late"]
+
+
+@pytest.mark.requirement("REG-25", "REG-27")
+@pytest.mark.parametrize("how", ["forbidden", "another tenant's"])
+@pytest.mark.parametrize("discovers", [True, False])
+async def test_a_source_that_is_connected_when_needed_is_neither_asked_nor_waited_for_by_who_cannot_have_it(
+    how: str, discovers: bool
+) -> None:
+    slow = Slow("slow", [described("late")]) if discovers else Unknown("slow", [described("late")])
+    rules = (AccessRule(roles=frozenset({"friend"}), allow=("slow__*",)), AccessRule(allow=("good__*",)))
+    sources = [
+        Source(FakeToolset("good", [described("pick")]), "good"),
+        Source(slow, "slow", lazy=True, tenant="other" if how == "another tenant's" else None),
+    ]
+    access = Access(rules) if how == "forbidden" else Access()
+    registry = Registry(sources, discovery_timeout=FOREVER, access=access)
+    await registry.discover(["slow"])
+    for _ in range(2):
+        view = await seen(registry)
+        assert (names(view), view.failures, slow.asked) == (["good__pick"], (), 0)
+    friend = Caller("other", roles=frozenset({"friend"}))
+    slow.answers.set()
+    assert names(await seen(registry, friend)) == ["good__pick", "slow__late"]
+    assert names(await seen(registry)) == ["good__pick"]
+
+
+@pytest.mark.requirement("REG-25")
+async def test_what_is_put_together_ahead_connects_nothing_that_no_run_has_needed() -> None:
+    slow, hangs = Slow("slow", [described("late")]), Unknown("hangs", [described("never")])
+    sources = [
+        Source(FakeToolset("good", [described("pick")])),
+        Source(slow, lazy=True),
+        Source(hangs, lazy=True, required=True),
+    ]
+    registry = Registry(sources, discovery_timeout=FOREVER)
+    await registry.discover(["slow", "hangs"])
+    with anyio.fail_after(20):
+        await registry.prepare()
+    assert (slow.asked, hangs.asked) == (0, 0)
 
 
 @pytest.mark.requirement("REG-25")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tools.host_kit import App, Context, Page, call_of, result, text, tool, toolset_of, up
@@ -15,10 +16,12 @@ from tools.servers.http_server import Body, http_mcp
 from tools.test_hostile_lists import Turns
 
 from turnwire.v1 import tool_host_service_pb2 as pb2
+from turnwire.v1.message_pb2 import Blob, OpaqueBlock, ResourceLink
 from turnwire.v1.message_pb2 import Part as PartPb
+from turnwired.domain import message as domain
 from turnwired.domain.errors import ToolError
 from turnwired.domain.failure import Reason
-from turnwired.domain.message import MAX_RESULT_PARTS, Part, Text, ToolResultStatus
+from turnwired.domain.message import MAX_RESULT_PARTS, Part, Text, ToolResult, ToolResultStatus
 from turnwired.domain.run import Caller
 from turnwired.domain.tool import ToolSelection
 from turnwired.tools.catalog import CollisionPolicy
@@ -157,6 +160,63 @@ async def test_a_key_that_a_command_repeats_is_told_nowhere(
     assert MARK not in "".join(told)
     assert MARK not in caplog.text
     assert "stderr: my key is" in caplog.text, "the child's words are logged"
+
+
+AWKWARD = 'the "key" of \u00e4pfel\\81'
+PLACES = ("text", "json", "bytes", "link", "resource", "ui", "unknown", "structured", "name", "number")
+
+
+@pytest.mark.requirement("HOSTILE-34")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("key", [MARK, AWKWARD, "8100000018"], ids=["plain", "awkward", "digits"])
+async def test_a_key_that_is_repeated_in_whatever_part_of_an_error_is_told_nowhere(place: str, key: str) -> None:
+    async with mcp_server(repeating(f"part={place}", API_KEY=key)) as (_, view):
+        settled = await run_tool(view, "m__t")
+    assert settled.status is ToolResultStatus.ERROR
+    assert "[redacted]" in words_of(settled) + str(settled)
+    assert_lacks(key, settled)
+
+
+@pytest.mark.requirement("HOSTILE-34")
+@pytest.mark.parametrize("key", [MARK, ascii(AWKWARD), "8100000018"], ids=["plain", "awkward", "digits"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda key: {"text": f"401: {key}"},
+        lambda key: {"data_json": json.dumps({"why": key})},
+        lambda key: {"data_json": key if key.isdigit() else json.dumps(key)},
+        lambda key: {"blob": Blob(media_type="text/plain", data=key.encode(), uri=f"file:{key}")},
+        lambda key: {"resource_link": ResourceLink(uri=f"http://a/?k={key}", name=key)},
+        lambda key: {"opaque": OpaqueBlock(kind=f"odd {key}", value_json=json.dumps([key]))},
+    ],
+    ids=["text", "data", "value", "blob", "link", "opaque"],
+)
+async def test_a_token_that_an_app_repeats_in_whatever_part_of_an_error_is_told_nowhere(
+    part: Callable[[str], dict[str, Any]], key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", key)
+
+    async def call(request: pb2.CallToolRequest, context: Context) -> AsyncIterator[pb2.CallToolResponse]:
+        yield result(PartPb(**part(key)), structured=json.dumps({"why": key}), is_error=True)
+
+    async with up(App(call=call)) as app, toolset_of(app, token_env="SHOP_TOKEN") as toolset:
+        settled = settle_output("call_1", await toolset.call(call_of()), None)
+    assert settled.status is ToolResultStatus.ERROR
+    assert_lacks(key, settled)
+
+
+def assert_lacks(key: str, settled: ToolResult) -> None:
+    """The key stands nowhere in a result, as it is, as JSON writes it, or in bytes; and what is JSON still is."""
+    forms = {key, repr(key)[1:-1], json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1]}
+    said = str(settled)
+    for part in settled.content:
+        if isinstance(part.content, domain.Blob):
+            said += part.content.data.decode(errors="replace")
+        if isinstance(part.content, (domain.Data, domain.OpaqueBlock)):
+            json.loads(part.content.json if isinstance(part.content, domain.Data) else part.content.value_json)
+    if settled.structured_json is not None:
+        json.loads(settled.structured_json)
+    assert [form for form in forms if form in said] == []
 
 
 @pytest.mark.requirement("HOSTILE-34")

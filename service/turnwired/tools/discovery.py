@@ -26,11 +26,6 @@ class FirstDiscovery:
         self._but = but
         self._over = asyncio.Event()
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is of all sources, so that what a run sees can be put together ahead of the first."""
-        return not self._but
-
     async def run(self) -> None:
         """Ask all of them. Bounded by the registry, longer for required sources."""
         try:
@@ -49,3 +44,7 @@ class FirstDiscovery:
             if not self._over.is_set() and tell is not None:
                 tell(self._registry.undiscovered)
             await self._over.wait()
+
+    async def required_usable(self) -> None:
+        """Return when every source without which there is no run can be used; they are asked until then."""
+        await self._registry.required_usable()

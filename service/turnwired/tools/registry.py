@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Final
@@ -34,6 +35,10 @@ _MAX_CACHED_VIEWS: Final = 64
 _MAX_CATALOGS: Final = 128
 _GRACE: Final = 0.05
 """Seconds that a source may take to say what it knows, when it has held up views for as long as it may."""
+
+_LEAST_WAIT: Final = 0.1
+_MOST_WAIT: Final = 2.0
+"""Seconds between questions to a source that is required and cannot be used yet."""
 
 WITHHELD: Final = Failure(
     phase=FailurePhase.ROUTING,
@@ -91,10 +96,16 @@ class _Member:
     known: bool = False
     awaited: bool = False
 
-    @property
-    def holds_up(self) -> bool:
-        """Whether a view waits for it."""
-        return self.source.required or self.source.lazy or not self.awaited
+    def holds_up(self, used: bool) -> bool:
+        """Whether a view waits for it; ``used``: somebody asks who may have something of it. What there is no run
+        without, all wait for.
+        """
+        return self.source.required or (used and (self.source.lazy or not self.awaited))
+
+    def asked(self, patient: bool, used: bool) -> bool:
+        """Whether a view that has no answer of it asks. One that is connected when it is needed is not for others."""
+        waited = patient and self.holds_up(used)
+        return waited or not (self.silent or (self.source.lazy and not used))
 
     @property
     def silent(self) -> bool:
@@ -169,6 +180,17 @@ class Registry:
         """Ids of the sources that ``discover`` still waits for."""
         return [member.toolset.set_id for member in self._members if member.awaited and not member.known]
 
+    async def required_usable(self) -> None:
+        """Return when every required source can be used. It is asked again for as long as that takes."""
+        for member in [member for member in self._members if member.source.required]:
+            wait = _LEAST_WAIT
+            while member in self._members:
+                with anyio.move_on_after(self._patience(member.source)):
+                    if (await _listing(member)).usable:
+                        break
+                await anyio.sleep(wait)
+                wait = min(_MOST_WAIT, 2 * wait)
+
     async def remove(self, set_id: str) -> bool:
         """Close the sources of this id and forget them. False when there is none."""
         found = [member for member in self._members if member.toolset.set_id == set_id]
@@ -205,15 +227,31 @@ class Registry:
             return view
         return now if more is None else Joined(now, more)
 
+    async def prepare(self) -> None:
+        """Put together what the first runs will see of the sources that have answered, so that none of them pays."""
+        with suppress(ToolError):  # a required source that cannot be used: every run says so
+            await self._view(ToolSelection(), Caller(), self.access.scope(frozenset()), patient=False, connects=False)
+
     async def _view(
-        self, selection: ToolSelection, caller: Caller, roles: frozenset[str], *, patient: bool = True
+        self,
+        selection: ToolSelection,
+        caller: Caller,
+        roles: frozenset[str],
+        *,
+        patient: bool = True,
+        connects: bool = True,
     ) -> View:
+        """``patient``: sources that are needed are waited for. ``connects``: lazy ones are for this view."""
         members = self._members
-        listings = await self._listings(members, patient=patient)
         mine = [member.source.is_for(caller) for member in members]
         hidden = frozenset(
             member.toolset.set_id for member in compress(members, mine) if not self._may_have(member.source, roles)
         )
+        uses = [
+            its and member.toolset.set_id not in hidden and (connects or not member.source.lazy)
+            for its, member in zip(mine, members, strict=True)
+        ]
+        listings = await self._listings(members, mine, uses, patient=patient)
         for member, listing in compress(zip(members, listings, strict=True), mine):
             if member.source.required and not listing.usable:
                 raise ToolError(WITHHELD if member.toolset.set_id in hidden else listing.failures[0])
@@ -276,28 +314,33 @@ class Registry:
             member.asked_at = now
         return max(member.asked_at + self._patience(member.source) - now, _GRACE)
 
-    async def _listings(self, members: Sequence[_Member], *, patient: bool) -> tuple[Listing, ...]:
+    async def _listings(
+        self, members: Sequence[_Member], mine: Sequence[bool], uses: Sequence[bool], *, patient: bool
+    ) -> tuple[Listing, ...]:
+        """What each offers. ``mine``: it is no other tenant's, whose sources are not asked for this view; ``uses``: the
+        caller may have something of it.
+        """
         found: list[Listing | None] = [None] * len(members)
 
         async def ask(index: int, member: _Member) -> None:
-            with anyio.move_on_after(self._left(member) if patient and member.holds_up else _GRACE):
+            with anyio.move_on_after(self._left(member) if patient and member.holds_up(uses[index]) else _GRACE):
                 found[index] = await _listing(member)
 
         with anyio.move_on_after(_GRACE):  # those that have answered before do so at once: no tasks for them
             for index, member in enumerate(members):
-                if member.known:
+                if member.known and mine[index]:
                     found[index] = await _listing(member)
         left = [
             index
             for index, member in enumerate(members)
-            if found[index] is None and not (member.silent and not (patient and member.holds_up))
+            if mine[index] and found[index] is None and member.asked(patient, uses[index])
         ]
         if left:
             async with anyio.create_task_group() as group:
                 for index in left:
                     group.start_soon(ask, index, members[index])
         for index, member in enumerate(members):
-            member.known = found[index] is not None
+            member.known = found[index] is not None if mine[index] else member.known
         return tuple(listing or _not_known(member) for member, listing in zip(members, found, strict=True))
 
 

@@ -24,6 +24,7 @@ from turnwired.domain.faults import where_raised
 from turnwired.tools.grpc.calls import metadata_of
 from turnwired.tools.grpc.endpoint import Endpoint
 from turnwired.tools.grpc.line import Line, Losses
+from turnwired.tools.hiding import hidden
 from turnwired.tools.port import ToolInvocation
 from turnwired.tools.result import redact
 
@@ -136,7 +137,7 @@ class Peer:
             token = self._endpoint.token()
         except ConfigError:
             return text
-        return text.replace(token, "[redacted]") if token else text
+        return hidden(text, (token,)) if token else text
 
     async def aclose(self) -> None:
         """End the channel, every call on it and the tasks. Bounded."""

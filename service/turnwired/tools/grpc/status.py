@@ -6,7 +6,7 @@ the model, without what looks like a credential, and stand in no failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.message import Part, Text
+from turnwired.tools.hiding import Hide
 from turnwired.tools.port import ToolOutput
 from turnwired.tools.result import redact
 
@@ -79,7 +80,7 @@ def details_of(metadata: Sequence[tuple[str, str | bytes]]) -> Details:
                     pass
         except DecodeError:
             continue
-    return Details(tuple(words), redact(reason, 100), retry_after)
+    return Details(tuple(words), reason, retry_after)
 
 
 def answered(
@@ -100,7 +101,7 @@ def answered(
         retry_after=details.retry_after,
         origin=set_id,
         origin_code=code.name,
-        metadata={"error_info_reason": hide(details.reason)} if details.reason else {},
+        metadata={"error_info_reason": redact(hide(details.reason), 100)} if details.reason else {},
     )
     words = redact(hide("\n".join(said)))
     return ToolOutput((Part("", Text(words)),), is_error=True, failure=failure)
@@ -121,7 +122,3 @@ def _reason(code: grpc.StatusCode) -> Reason:
 def _violations(request: error_details_pb2.BadRequest) -> Iterator[str]:
     for violation in list(request.field_violations)[:_SHOWN]:
         yield f"{violation.field}: {violation.description}"
-
-
-Hide = Callable[[str], str]
-"""Takes what must not be shown, such as the token of the call, out of foreign words."""

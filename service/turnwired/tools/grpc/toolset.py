@@ -18,6 +18,7 @@ from turnwired.tools.grpc.connection import Connection
 from turnwired.tools.grpc.listing import Listing, Method
 from turnwired.tools.grpc.messages import NotRead, NotTaken, content_of, request_of
 from turnwired.tools.grpc.status import answered
+from turnwired.tools.hiding import told
 from turnwired.tools.port import ToolInvocation, ToolOutput
 from turnwired.tools.result import json_of
 
@@ -165,7 +166,8 @@ class GrpcToolset:
         if not answer.messages:
             return output
         before = await self._output(answer, method, listing)
-        return ToolOutput((*output.content, *before.content), is_error=True, failure=output.failure)
+        both = ToolOutput((*output.content, *before.content), is_error=True, failure=output.failure)
+        return told(both, self._peer.secrets_hidden)
 
     def _too_long(self, method: Method) -> Failure:
         words = f"the answer of {method.path} is longer than max_message_bytes, {self._config.max_message_bytes}"

@@ -18,6 +18,7 @@ from turnwired.domain.tool_host import HostedCall, HostedResult, HostedTool, Too
 from turnwired.tools.grpc.calls import Answer, Lost, Received, TooLong, sent
 from turnwired.tools.grpc.peer import NotAnswered, Peer
 from turnwired.tools.grpc.status import answered
+from turnwired.tools.hiding import told
 from turnwired.tools.host.calls import HostCall, NoResult
 from turnwired.tools.host.config import ToolHostConfig
 from turnwired.tools.host.listing import Found, Listing
@@ -105,7 +106,7 @@ class HostToolset:
         answer: HostedResult | NoResult | Answer = await sent(send, again=hosted.repeatable)
         match answer:
             case HostedResult(content, structured, is_error):
-                return ToolOutput(content, structured, is_error)
+                return told(ToolOutput(content, structured, is_error), self._peer.secrets_hidden)
             case NoResult(why):
                 words = f"{invocation.native_name} {why}"
                 raise ToolError(self._failure(Reason.TOOL_RESULT_INVALID, self._open(words, hosted)))

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.run import Caller
-from turnwired.tools.mcp.secrets import expanded, file_in, hidden, is_secret, names_caller, referred, refers
+from turnwired.tools.hiding import hidden
+from turnwired.tools.mcp.secrets import expanded, file_in, is_secret, names_caller, referred, refers
 
 SAFE_ENVIRONMENT: Final = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
@@ -34,8 +35,9 @@ class McpServer(BaseModel):
 
     ``include`` and ``exclude`` are patterns (``*``) of the server's own tool names. ``namespace`` goes in front of
     them, as ``{namespace}__{tool}``; the server's id by default. Without a ``required`` server no run starts.
-    ``lazy``: it is connected when the first run needs it. ``discovery_grace``: how long runs wait for a server that has
-    never answered, counted from when it was first asked. ``call_timeout`` holds beside the policy's.
+    ``lazy``: it is connected when the first run needs it. ``discovery_grace``: how long the start of the service, or a
+    run that a ``lazy`` server is connected for, waits for one that has never answered. ``call_timeout`` holds beside
+    the policy's.
     ``trust_annotations``: a call that was lost is made once more if the server calls the tool idempotent or read-only.
     ``resources`` and ``prompts`` are offered as tools. ``keepalive``: between pings of an idle server (2025 era).
     """

@@ -23,8 +23,8 @@ from turnwired.domain.errors import ToolError, TurnwireError
 from turnwired.domain.failure import Failure, FailurePhase, Reason
 from turnwired.domain.faults import where_raised
 from turnwired.telemetry.port import McpTelemetry
+from turnwired.tools.hiding import Hide
 from turnwired.tools.mcp.link import Link, Listing, Lost, Opener
-from turnwired.tools.mcp.secrets import Hide
 from turnwired.tools.mcp.standing import History, Timing
 from turnwired.tools.result import redact
 

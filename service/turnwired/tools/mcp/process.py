@@ -21,7 +21,7 @@ from typing import Final, Protocol, cast
 
 import anyio
 
-from turnwired.tools.mcp.secrets import Hide
+from turnwired.tools.hiding import Hide
 from turnwired.tools.result import redact
 
 _LOG = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -11,14 +11,10 @@ from typing import Final
 from turnwired.domain.errors import ConfigError
 from turnwired.domain.run import Caller
 
-Hide = Callable[[str], str]
-"""Takes the credentials of a server out of what it says."""
-
 MAX_SECRET_BYTES: Final = 64 * 1024
 _REFERENCE: Final = re.compile(
     r"\$(?P<plain>\$\{)|\$\{file:(?P<file>(?:[^{}]|\{[a-z]+\})+)\}|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"
 )
-_SHORTEST: Final = 6
 _NAMES_A_SECRET: Final = re.compile(r"(?i)key|token|secret|passw|credential")
 _CALLER: Final = re.compile(r"\{(tenant|principal)\}")
 _SAFE_NAME: Final = re.compile(r"^[A-Za-z0-9@_+-][A-Za-z0-9@._+-]{0,127}$")
@@ -45,13 +41,6 @@ def referred(value: str, environ: Mapping[str, str], caller: Caller | None = Non
 def is_secret(name: str) -> bool:
     """Whether what is called so is a credential by its name."""
     return _NAMES_A_SECRET.search(name) is not None
-
-
-def hidden(text: str, secrets: Iterable[str]) -> str:
-    """Foreign words without these values, which a server may repeat. Short values are left: they are words."""
-    for secret in sorted({secret for secret in secrets if len(secret) >= _SHORTEST}, key=len, reverse=True):
-        text = text.replace(secret, "[redacted]")
-    return text
 
 
 def literal(value: str) -> str:

@@ -25,7 +25,6 @@ from turnwired.tools.mcp.toolset import McpToolset
 
 MAX_ADDED: Final = 100
 _ID: Final = re.compile(r"^[A-Za-z0-9_-]{1,32}$")
-_RETRY_SECONDS: Final = (0.2, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,26 +129,12 @@ class McpServerPool:
         """Whether there is no run without some of them."""
         return any(member.config.required for member in self._members.values())
 
-    async def required_listed(self) -> None:
-        """Return when the tools of every required server are known, trying again for as long as that takes."""
-        for member in list(self._members.values()):
-            if member.config.required:
-                await _until_listed(member.toolset)
-
     def _member(self, server_id: str) -> Member:
         member = self._members.get(server_id)
         if member is None:
             words = f"There is no MCP server {server_id!r}."
             raise NotFound(Reason.MCP_SERVER_NOT_FOUND, words, {"server_id": server_id})
         return member
-
-
-async def _until_listed(toolset: McpToolset) -> None:
-    least, most = _RETRY_SECONDS
-    while toolset.connection.listing is None:
-        if toolset.enabled:
-            toolset.connection.begin()
-        await asyncio.sleep(min(most, max(least, toolset.connection.backing_off)))
 
 
 def _status(member: Member) -> McpServerStatus:

@@ -16,6 +16,7 @@ from turnwired.domain.run import Caller
 from turnwired.domain.tool import Tool
 from turnwired.telemetry.port import McpTelemetry
 from turnwired.tools.deadline import standing_still
+from turnwired.tools.hiding import told
 from turnwired.tools.mcp.asking import until_complete
 from turnwired.tools.mcp.config import HttpServer, McpServer
 from turnwired.tools.mcp.connection import Connection
@@ -264,15 +265,7 @@ class McpToolset:
         except RecursionError:
             words = f"{invocation.native_name} gave a result that is nested too deeply; it may have taken effect"
             raise ToolError(self._failure(Reason.TOOL_RESULT_INVALID, words)) from None
-        if not output.is_error:
-            return output
-        return replace(output, content=tuple(self._said(part, invocation.caller) for part in output.content))
-
-    def _said(self, part: Part, caller: Caller) -> Part:
-        """Words about a failure: servers put there what their own server answered, key and all."""
-        if not isinstance(part.content, Text):
-            return part
-        return replace(part, content=Text(self._hide(part.content.text, caller)))
+        return told(output, partial(self._hide, caller=invocation.caller))
 
     def _refused(self, code: int, message: str) -> ToolOutput:
         failure = self._failure(Reason.TOOL_FAILED, f"the server answered with error {code}", str(code))

@@ -1,7 +1,7 @@
-"""What a turn costs in a deployment of 2,000 tools, measured in one process; no test.
+"""What a turn costs in a deployment of many tools: whole turns in one process without a network, from ``run_turn`` to
+the settled result, a scripted model answering at once. Discovery and the first composition come before.
 
-``python tests/tools/cost_of_many_tools.py`` prints medians of whole turns without a network: from ``run_turn`` to the
-settled result, a scripted model answering at once. Discovery and the first composition are before.
+``python -m bench.many_tools full`` prints JSON rows; ``make bench`` shows them among the parts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 
@@ -19,8 +20,9 @@ from turnwired.domain.tool import Tool, ToolRef, ToolSource
 from turnwired.testing.provider import ScriptedProvider, answer, calls
 from turnwired.tools.port import ToolInvocation, ToolOutput
 
-COUNT = 2000
-TURNS = 200
+SIZES = {"tiny": (40, 3), "quick": (2000, 50), "full": (2000, 200)}
+"""Tools, and turns of each kind."""
+Row = dict[str, float | str]
 
 
 class Many:
@@ -58,15 +60,15 @@ def _tool(number: int) -> Tool:
     return Tool(ToolRef(f"tool_{number}", f"tool_{number}", ToolSource.LOCAL), words, json.dumps(schema))
 
 
-async def measure(count: int, find_above: int, *, finds: bool = False) -> tuple[float, float]:
-    """Milliseconds of the first turn and of a usual one."""
+async def turns(count: int, number: int, find_above: int, *, finds: bool = False) -> tuple[float, float]:
+    """Milliseconds of the first turn and of a usual one, the median."""
     answers = [calls(("find_tools", '{"query":"invoice 7"}')), answer("Hi.")] if finds else [answer("Hi.")]
     config = {"agents": {"default": {}}, "tools": {"find_above": find_above}}
     provider = ScriptedProvider([])
     times: list[float] = []
     async with Runtime(config, toolsets=[Many(count)], providers={"scripted": provider}, environ={}) as runtime:
         await runtime.list_tools()
-        for _ in range(TURNS):
+        for _ in range(number):
             provider.script += answers
             began = time.perf_counter()
             assert (await runtime.run_turn("Hello")).answered
@@ -74,17 +76,27 @@ async def measure(count: int, find_above: int, *, finds: bool = False) -> tuple[
     return times[0], statistics.median(times)
 
 
-async def main() -> None:
-    """Print the table."""
-    rows = (
-        ("one tool", await measure(1, 100)),
-        (f"{COUNT} tools, found", await measure(COUNT, 100)),
-        (f"{COUNT} tools, found, with a search in the turn", await measure(COUNT, 100, finds=True)),
-        (f"{COUNT} tools, all shown", await measure(COUNT, 0)),
+async def measure(size: str) -> list[Row]:
+    """A row for each way to show the tools."""
+    count, number = SIZES[size]
+    kinds = (
+        ("one tool", 1, 100, False),
+        (f"{count:,} tools, found", count, count // 20, False),
+        (f"{count:,} tools, found, with a search in the turn", count, count // 20, True),
+        (f"{count:,} tools, all shown", count, 0, False),
     )
-    for name, (first, usual) in rows:
-        print(f"{name:48} first {first:7.2f} ms   median {usual:7.2f} ms")
+    rows: list[Row] = []
+    for name, tools, find_above, finds in kinds:
+        first, usual = await turns(tools, number, find_above, finds=finds)
+        rows.append({"name": f"turn, {name}", "value": usual, "unit": "ms", "note": f"the first {first:.2f} ms"})
+    return rows
+
+
+def main(size: str, directory: str = "") -> None:
+    """Print the rows. ``directory`` is not needed."""
+    del directory
+    sys.stdout.write(json.dumps(asyncio.run(measure(size))) + "\n")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main(*sys.argv[1:])
