@@ -9,16 +9,27 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clients.link import Change, Repeating, line, of_a_later_version, relayed, relayed_http, with_large_counts
+from clients.link import line
+from clients.relay import (
+    Between,
+    LargeCounts,
+    LaterVersion,
+    LosesAnswers,
+    Repeating,
+    TakenOver,
+    relayed,
+    relayed_http,
+)
 from clients.scenario import NAMES, Data, Runner, case_of, differences, read, steps_of
 from e2e.provider import Provider, provider
-from e2e.service import Service, config_text, service
+from e2e.service import Followed, Service, config_text, service
 from tools.kit import eventually
 
 from scripts.clients.languages import LANGUAGES, cache_of
@@ -31,34 +42,58 @@ PLAYING = list(filter(None, os.environ.get("TURNWIRE_CLIENTS", "").split(",")))
 needs_clients = pytest.mark.skipif(not PLAYING, reason="make clients builds the clients and runs this")
 HTTP = """
 [http]
-listen = "127.0.0.1:0"
+listen = "127.0.0.1:{port}"
 connect = true
 origins = ["http://127.0.0.1:{page}"]
 max_request_bytes = 16777216
 """
-RELAYS: dict[str, Callable[[], Change]] = {
-    "later": lambda: of_a_later_version,
-    "full": lambda: with_large_counts,
-    "repeats": Repeating,
+RELAYS: dict[str, Callable[[Provider, Data], Between]] = {
+    "later": lambda *_: LaterVersion(),
+    "full": lambda *_: LargeCounts(),
+    "repeats": lambda *_: Repeating(),
+    "taken over": lambda p, link: TakenOver(p.gate(link["gate"])),
+    "loses answers": lambda *_: LosesAnswers(),
 }
 TOKENS = {"CONFORMANCE_TOKEN": "a-token-of-the-conformance-set"}
+
+
+@dataclass
+class Running:
+    """The service of a scenario, which may be killed and started again where it was."""
+
+    start: Callable[[str], Awaitable[Service]]
+    now: Service
+    url: str = ""
+
+    async def again(self) -> None:
+        """Without a word to anybody."""
+        await self.now.kill()
+        self.now = await self.start(self.now.address)
 
 
 @needs_clients
 @pytest.mark.requirement("CLIENT-10")
 @pytest.mark.parametrize("name", NAMES)
 async def test_every_language_plays_the_scenario(name: str, tmp_path: Path) -> None:
-    scenario = read(name)
-    config = scenario.get("config", "")
+    config = read(name).get("config", "")
+    page, port = free_port(), free_port()
     web = any(speaks_http(language) for language in PLAYING)
-    page = free_port()
     if web:
-        config += HTTP.format(page=page)
+        config += HTTP.format(page=page, port=port)
     failed: dict[str, list[str]] = {}
-    async with provider() as p, service(tmp_path, config_text(p.url, more=config), GATES=p.url, **TOKENS) as s:
-        url = (await s.line("browsers and curl find it at")).rsplit(" ", 1)[1].strip() if web else ""
+    async with provider() as p, AsyncExitStack() as stack:
+
+        async def start(listen: str) -> Service:
+            text = config_text(p.url, more=config)
+            up = await stack.enter_async_context(service(tmp_path, text, listen=listen, GATES=p.url, **TOKENS))
+            if web:
+                await up.line("browsers and curl find it at")
+            return up
+
+        running = Running(start, await start("127.0.0.1:0"))
         for language in PLAYING:
-            failed[language] = await played(name, language, p, s, url if speaks_http(language) else "", page)
+            running.url = f"http://127.0.0.1:{port}" if speaks_http(language) else ""
+            failed[language] = await played(name, language, p, running, page)
     tell(name, failed)
     assert {language: words for language, words in failed.items() if words} == {}
 
@@ -75,32 +110,50 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def played(name: str, language: str, p: Provider, s: Service, url: str, page: int) -> list[str]:
+async def played(name: str, language: str, p: Provider, running: Running, page: int) -> list[str]:
     """What is not as the scenario says."""
     scenario = read(name, language)
     p.script(*steps_of(scenario.get("answers", []), p))
     for gate in scenario.get("open", []):
         p.gate(gate).set()
     runner = Runner(LANGUAGES[language].runner(cache_of(language)), PAGE_PORT=str(page))
-    before = {run.run_id for run in await s.all_runs()} if "after" in scenario else set[str]()
-    async with linked(scenario, s, url) as target:
+    before = {run.run_id for run in await running.now.all_runs()}
+    async with linked(scenario, p, running.now, running.url) as target, asyncio.TaskGroup() as group:
+        if scenario.get("link", {}).get("restarts"):
+            group.create_task(restarted_in_a_run(running, before))
         try:
             answer = await runner.ask(case_of(scenario, name, target), SECONDS)
         except AssertionError as error:
             return [str(error)]
     found = differences(scenario["expect"], answer)
-    return found + await unlike_after(scenario.get("after", {}), before, p, s)
+    return found + await unlike_after(scenario.get("after", {}), before, p, running.now)
+
+
+async def restarted_in_a_run(running: Running, before: set[str]) -> None:
+    """Once the new run has said something."""
+    new: list[str] = []
+
+    async def begun() -> bool:
+        new[:] = [run.run_id for run in await running.now.all_runs() if run.run_id not in before]
+        return bool(new)
+
+    await eventually(begun, SECONDS)
+    view = Followed()
+    following = running.now.follow(turn_service_pb2.WatchRunRequest(run_id=new[0]), view)
+    await view.until("text_delta")
+    await running.again()
+    await following
 
 
 @asynccontextmanager
-async def linked(scenario: Data, s: Service, url: str) -> AsyncIterator[str]:
+async def linked(scenario: Data, p: Provider, s: Service, url: str) -> AsyncIterator[str]:
     """The address that the client is given, or the URL."""
     link = scenario.get("link", {})
     scheme, address = ("http://", url.removeprefix("http://")) if url else ("", s.address)
     if "relay" in link:
-        change = RELAYS[link["relay"]]()
-        async with relayed_http(url, change) if url else relayed(address, change) as between:
-            yield scheme + between
+        does = RELAYS[link["relay"]](p, link)
+        async with relayed_http(url, does) if url else relayed(address, does) as relay:
+            yield scheme + relay
     elif "cuts" in link:
         held = asyncio.Event() if link.get("until_run") and not url else None  # a page asks first, and that has no run
         async with line(address, link["cuts"], gone=link.get("gone", False), held=held) as between:
