@@ -117,7 +117,7 @@ async def played(name: str, language: str, p: Provider, running: Running, page: 
     for gate in scenario.get("open", []):
         p.gate(gate).set()
     runner = Runner(LANGUAGES[language].runner(cache_of(language)), PAGE_PORT=str(page))
-    before = {run.run_id for run in await running.now.all_runs()}
+    before = {run.run_id for run in await running.now.all_runs()} if "after" in scenario else set[str]()
     async with linked(scenario, p, running.now, running.url) as target, asyncio.TaskGroup() as group:
         if scenario.get("link", {}).get("restarts"):
             group.create_task(restarted_in_a_run(running, before))
