@@ -182,12 +182,18 @@ class Registry:
 
     async def required_usable(self) -> None:
         """Return when every required source can be used. It is asked again for as long as that takes."""
-        for member in [member for member in self._members if member.source.required]:
-            wait = _LEAST_WAIT
-            while member in self._members:
-                with anyio.move_on_after(self._patience(member.source)):
-                    if (await _listing(member)).usable:
-                        break
+        async with anyio.create_task_group() as group:
+            for member in self._members:
+                if member.source.required:
+                    group.start_soon(self._usable, member)
+
+    async def _usable(self, member: _Member) -> None:
+        """Return when the source can be used, or is no longer here."""
+        wait = _LEAST_WAIT
+        while member in self._members:
+            with anyio.move_on_after(self._patience(member.source)):
+                if (await _listing(member)).usable:
+                    return
                 await anyio.sleep(wait)
                 wait = min(_MOST_WAIT, 2 * wait)
 
