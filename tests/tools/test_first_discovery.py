@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -259,7 +261,7 @@ def test_patterns_tell_what_they_can_cover_and_what_they_cover_whole() -> None:
 
 
 @pytest.mark.requirement("REG-25", "REG-26", "MCPH-20")
-async def test_a_service_with_five_broken_servers_of_twenty_runs_turns_while_one_of_them_is_still_mute(
+async def test_a_service_with_five_broken_servers_of_twenty_runs_turns_while_two_of_them_are_still_mute(
     tmp_path: Path,
 ) -> None:
     async with http_mcp() as good, http_mcp() as mute, http_mcp() as failing, http_mcp() as wrong, http_mcp() as deadly:
@@ -268,10 +270,11 @@ async def test_a_service_with_five_broken_servers_of_twenty_runs_turns_while_one
         wrong.always["tools/list"] = Body(b"{}")
         deadly.always["POST"] = Kill()
         urls = {f"good{number}": good.url for number in range(15)}
-        urls |= {"dead": "http://127.0.0.1:9/mcp", "mute": mute.url, "failing": failing.url}
-        urls |= {"wrong": wrong.url, "deadly": deadly.url}
+        urls |= {"mute": mute.url, "failing": failing.url, "wrong": wrong.url, "deadly": deadly.url}
         patient = "connect_timeout = 600\ndiscovery_grace = 60\n"
         servers = "".join(f'[mcp_servers.{name}]\nurl = "{url}"\n{patient}' for name, url in urls.items())
+        silent = json.dumps(["-c", "import sys; sys.stdin.read()"])
+        servers += f'[mcp_servers.silent]\ncommand = "{sys.executable}"\nargs = {silent}\n{patient}'
         script = calls(("good14__echo", {"text": "hi"})), answer("Done.")
         async with provider(*script) as p, service(tmp_path, config_text(p.url, more=servers), GATES=p.url) as s:
             assert mute.open, "it is still being asked"
@@ -282,4 +285,4 @@ async def test_a_service_with_five_broken_servers_of_twenty_runs_turns_while_one
     assert {f"good{number}__echo" for number in range(15)} <= shown
     assert not [name for name in shown if "__" in name and not name.startswith("good")]
     assert run.view.text == "Done."
-    assert "waiting for the tools of mute\n" in ended.stderr
+    assert "waiting for the tools of mute, silent\n" in ended.stderr
