@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from functools import partial
 
 import pytest
@@ -74,7 +75,21 @@ async def test_a_model_finds_a_tool_and_calls_it() -> None:
 
 
 @pytest.mark.requirement("REG-17")
-async def test_what_is_found_in_two_searches_stands_in_the_order_of_finding_and_once() -> None:
+@pytest.mark.parametrize("last", ["refund", "read an invoice"])
+async def test_what_is_found_in_two_searches_stands_in_the_order_of_the_calls_and_once(
+    last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, other_is_done = Finder.search, threading.Event()
+
+    def in_another_order(finder: Finder, query: str, limit: int) -> list[Tool]:
+        """As it is, but this one is done after the other."""
+        if query == last:
+            assert other_is_done.wait(SECONDS)
+        found = search(finder, query, limit)
+        other_is_done.set()
+        return found
+
+    monkeypatch.setattr(Finder, "search", in_another_order)
     script = [
         calls(find("refund"), find("read an invoice")),
         calls(find("refund")),

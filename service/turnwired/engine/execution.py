@@ -525,6 +525,7 @@ class Execution:
         tools = prepared.tools
         assert tools is not None, "a tool that was resolved comes from a view"
         view = tools.view
+        tools.begun(call_id, effect.routed_name)
         if checked.tool is None or checked.arguments is None:  # found by an earlier process, and not there any more
             assert checked.failure is not None, "a call that cannot be made says why"
             result = view.settle(
@@ -550,7 +551,7 @@ class Execution:
         started = time.monotonic_ns()
         with prepared.telemetry.in_tool(call_id):
             result = await view.execute(effect.routed_name, invocation, self.prepared.longest_result)
-        tools.settled(effect.routed_name, result)
+        tools.settled(result)
         self.feed(ToolFinished(call_id, result, time.monotonic_ns() - started))
 
     async def _wait(self, effect: Wait) -> None:

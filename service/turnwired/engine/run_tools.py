@@ -41,7 +41,7 @@ class RunTools:
         self._lazy = view.finder is not None
         self._shown: dict[str, Tool | None] = {}  # None: its definition went with an earlier process
         self._gone: dict[str, ToolView | None] = {}  # the view that had it last
-        self._new: dict[str, None] = {}
+        self._new: dict[str, Sequence[str]] = {}  # by the call that looked for it, in the order of the calls
         self._restored = False
         self._shown.update((name, view.tool(name)) for name in self._wanted())
 
@@ -90,16 +90,20 @@ class RunTools:
         failure = Failure(FailurePhase.ROUTING, Reason.TOOL_NOT_FOUND, words, origin=asked.routed_name)
         return CheckedCall(checked.tool, failure=failure)
 
-    def settled(self, routed_name: str, result: ToolResult) -> None:
+    def begun(self, call_id: str, routed_name: str) -> None:
+        """A call runs. What several searches find stands in the order of the calls, whichever is done first."""
+        if self._lazy and routed_name == self.view.finder:
+            self._new.setdefault(call_id, ())
+
+    def settled(self, result: ToolResult) -> None:
         """A call has its result: if it looked for tools, those that it found are shown from the next iteration on."""
-        if self._lazy and routed_name == self.view.finder and result.status is ToolResultStatus.OK:
-            self._new.update(dict.fromkeys(_found_in(result)))
+        if result.call_id in self._new and result.status is ToolResultStatus.OK:
+            self._new[result.call_id] = _found_in(result)
 
     def restore(self, past: Iterable[LoggedEvent]) -> None:
         """Stand where the log of the run ends. What was shown and is not there now goes with the next iteration."""
         names: dict[str, None] = {}
         gone: set[str] = set()
-        called: dict[str, str] = {}
         for event in (item.event for item in past):
             match event:
                 case RunStarted():
@@ -108,9 +112,9 @@ class RunTools:
                     names.update(dict.fromkeys(event.added))
                     gone = (gone - set(event.added)) | set(event.removed)
                 case ToolCallStarted(call_id, ToolRef() as tool):
-                    called[call_id] = tool.routed_name
+                    self.begun(call_id, tool.routed_name)
                 case ToolCallFinished(result):
-                    self.settled(called.get(result.call_id, ""), result)
+                    self.settled(result)
                 case _:
                     pass
         self._restored = True
@@ -159,7 +163,8 @@ class RunTools:
         return ToolsChanged(ToolsChangeCause.SOURCES, tuple(added), tuple(removed), tuple(updated))
 
     def _of_found(self) -> ToolsChanged:
-        added = [name for name in self._new if name not in self._shown and name in self.view.refs]
+        found = dict.fromkeys(name for names in self._new.values() for name in names)
+        added = [name for name in found if name not in self._shown and name in self.view.refs]
         for name in added:
             self._shown[name] = self.view.tool(name)
         self._new.clear()
