@@ -19,7 +19,7 @@ REQUIREMENTS: dict[str, str] = {
     "REG-14": "A source that is lost or connects anew and lists the same changes no byte and announces nothing.",
     "REG-15": "Changes of the tools are in the trace, and readers fold them to what the model was shown.",
     "REG-16": "Of more tools than the threshold only pinned ones and the one that finds others are shown.",
-    "REG-17": "Tools that were found are shown from the next iteration on, behind the others, in the order of the calls.",
+    "REG-17": "Tools that were found are shown from the next iteration on, behind the others, in the order of calls.",
     "REG-18": "A search ranks names above descriptions, gives the same for the same words, and takes any words.",
     "REG-19": "A tool that is known but not shown can be called.",
     "REG-23": "Whatever a schema refers to and however, the form that is shown can be adapted for every provider.",
