@@ -59,6 +59,7 @@ func NewClient(target string, options Options) (*Client, error) {
 		grpc.WithTransportCredentials(transport),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes),
+			grpc.MaxRetryRPCBufferSize(2*MaxMessageBytes), // a request that does not fit is not sent again
 		),
 		grpc.WithDefaultServiceConfig(retriesOfWhatIsSafe()),
 		grpc.WithChainUnaryInterceptor(bounded),

@@ -59,6 +59,9 @@ def case_of(scenario: Data, name: str, target: str) -> Data:
         turn.setdefault("input", [{"role": "ROLE_USER", "parts": [{"text": text}]}])
         for tool in turn.get("tools", {}).get("clientTools", []):
             tool.setdefault("inputSchemaJson", '{"type":"object"}')
+    for does in case.get("tools", {}).values():
+        if "times" in does:
+            does["return"] *= does.pop("times")
     return case
 
 

@@ -100,6 +100,7 @@ class AsyncClient:
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
             ("grpc.service_config", _SERVICE_CONFIG),
+            ("grpc.per_rpc_retry_buffer_size", 2 * MAX_MESSAGE_BYTES),  # a request that does not fit is not sent again
             *options,
         )
         if credentials is None:
