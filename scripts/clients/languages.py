@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from scripts.clients import browser, go, python, rust, typescript
+from scripts.clients import browser, cpp, go, python, rust, typescript
 from scripts.toolchains import cache
 
 
@@ -42,6 +42,7 @@ LANGUAGES: dict[str, Language] = {
     "Python": python,
     "Go": go,
     "Rust": rust,
+    "C++": cpp,
     "TypeScript": typescript,
     "Browser": browser,
 }
@@ -49,4 +50,4 @@ LANGUAGES: dict[str, Language] = {
 
 def cache_of(name: str) -> Path:
     """Where a language keeps what it builds."""
-    return cache(name.lower())
+    return cache(name.lower().replace("+", "p"))
