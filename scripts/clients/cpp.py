@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from scripts.toolchains import COMPILE_SECONDS, ROOT, program, run
@@ -19,9 +22,10 @@ def build(cache: Path) -> None:
     for needed in ("c++", "ninja", "protoc", "grpc_cpp_plugin"):
         program(needed)
     options = (f"-DTURNWIRE_{part}=ON" for part in PARTS)
-    # No build type: neither optimised nor with symbols, which takes half of the time.
-    run(program("cmake"), "-S", CPP, "-B", _place(cache), "-G", "Ninja", "-Wno-dev", *options)
-    run(program("cmake"), "--build", _place(cache), seconds=COMPILE_SECONDS)
+    with _alone(cache):
+        # No build type: neither optimised nor with symbols, which takes half of the time.
+        run(program("cmake"), "-S", CPP, "-B", _place(cache), "-G", "Ninja", "-Wno-dev", *options)
+        run(program("cmake"), "--build", _place(cache), seconds=COMPILE_SECONDS)
 
 
 def runner(cache: Path) -> list[str]:
@@ -50,6 +54,15 @@ def lint(cache: Path) -> list[list[str]]:
 def install(cache: Path, place: Path) -> None:
     """Put the headers, the libraries and what CMake finds them by into a directory. Raises Missing."""
     run(program("cmake"), "--install", _place(cache), "--prefix", place)
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Ninja is confused by another of its kind in the same place."""
+    _place(cache).mkdir(parents=True, exist_ok=True)
+    with (_place(cache) / "alone").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 def _place(cache: Path) -> Path:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
+from clients.programs import SECONDS, Case, cuttable, ended, running, settled, turn
 from e2e.provider import Finish, Say, Wait, answer, calls, provider
-from e2e.service import Service, config_text, service
+from e2e.service import config_text, service
 
 from scripts.clients import rust
 from scripts.toolchains import RUST, Missing, cache
@@ -21,10 +19,8 @@ from turnwire.v1 import run_pb2
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(900)]
 
-SECONDS = 60.0
 BUILD_SECONDS = 600.0
 CACHE = cache("rust")
-Case = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -39,60 +35,6 @@ def programs() -> Path:
             raise
         pytest.skip(f"the Rust client cannot be built here: {error}")
     return CACHE
-
-
-async def ended(*command: str, seconds: float = SECONDS) -> tuple[int | None, str, str]:
-    """Run a command to its end: its status and what it wrote."""
-    pipe = asyncio.subprocess.PIPE
-    child = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
-    try:
-        async with asyncio.timeout(seconds):
-            out, err = await child.communicate()
-    finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
-    return child.returncode, out.decode(), err.decode()
-
-
-@asynccontextmanager
-async def running(programs: Path, case: Case) -> AsyncIterator[asyncio.Task[Case]]:
-    """The runner with one case, and its answer to come. It lives on until the block is left."""
-    child = await asyncio.create_subprocess_exec(
-        *rust.runner(programs), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    assert child.stdin is not None and child.stdout is not None
-    child.stdin.write(json.dumps({"id": "case", **case}).encode() + b"\n")
-    line = asyncio.create_task(child.stdout.readline())
-
-    async def told() -> Case:
-        async with asyncio.timeout(SECONDS):
-            read: Case = json.loads(await line)
-        return read
-
-    answered = asyncio.create_task(told())
-    try:
-        yield answered
-    finally:
-        answered.cancel()
-        line.cancel()
-        child.kill()
-        await child.wait()
-
-
-def turn(*tools: str, session_id: str | None = None) -> Case:
-    """A request with client tools, as JSON."""
-    declared = [{"name": name, "inputSchemaJson": '{"type":"object"}'} for name in tools]
-    turn: Case = {"input": [{"role": "ROLE_USER", "parts": [{"text": "Go"}]}], "tools": {"clientTools": declared}}
-    return {"turn": turn | ({"sessionId": session_id} if session_id else {})}
-
-
-async def settled(s: Service, run_id: str) -> run_pb2.Run:
-    """The run, once it has ended."""
-    async with asyncio.timeout(SECONDS):
-        view = await s.watch(run_id)
-    assert view.view.outcome is not None
-    return (await s.get(run_id)).run
 
 
 @pytest.mark.requirement("CLIENT-RUST-1", "CLIENT-RUST-9")
@@ -130,11 +72,11 @@ async def test_a_result_is_handed_in_while_another_function_runs_and_what_has_no
     async with provider(script) as p, service(tmp_path, config_text(p.url), GATES=p.url) as s:
         case: Case = {"target": s.address, "run": turn("patient", "quick", "nobody"), "cancel_on": "tool_call_finished"}
         case["tools"] = {"patient": {"hang": True}, "quick": {"echo": True}}
-        async with running(programs, case) as told:
+        async with running(rust.runner(programs), case) as told:
             left = await told
         p.script(script)
         del case["cancel_on"], case["tools"]["patient"]
-        async with running(programs, case) as told:
+        async with running(rust.runner(programs), case) as told:
             waits = await told
         state = (await s.get(waits["run_id"])).run.state
     assert left["tool_arguments"] == {"patient": ["{}"], "quick": ['{"n": 9007199254740993}']}
@@ -152,12 +94,14 @@ async def test_a_run_that_is_dropped_while_it_waits_ends_unless_it_was_to_go_on(
     case: Case = {"tools": {"patient": {"hang": True}, "quick": {"return": 1}}, "cancel_on": dropped_at}
     async with provider() as p, service(tmp_path, config_text(p.url), GATES=p.url) as s:
         p.script(script)
-        async with running(programs, {**case, "target": s.address, "run": turn("patient", "quick")}) as told:
+        async with running(
+            rust.runner(programs), {**case, "target": s.address, "run": turn("patient", "quick")}
+        ) as told:
             run_id = (await told)["run_id"]
             run = await settled(s, run_id)
         p.script(script)
         kept = {**case, "target": s.address, "run": turn("patient", "quick", session_id="s")}
-        async with running(programs, kept) as told:
+        async with running(rust.runner(programs), kept) as told:
             going_on = (await told)["run_id"]
         state = (await s.get(going_on)).run.state
     assert run.state == run_pb2.RUN_STATE_SETTLED
@@ -168,7 +112,7 @@ async def test_a_run_that_is_dropped_while_it_waits_ends_unless_it_was_to_go_on(
 async def test_a_deadline_that_passes_while_a_function_runs_ends_the_run(programs: Path, tmp_path: Path) -> None:
     async with provider(calls(("patient", {}))) as p, service(tmp_path, config_text(p.url), GATES=p.url) as s:
         case = {"target": s.address, "run": turn("patient"), "tools": {"patient": {"hang": True}}, "timeout_ms": 1500}
-        async with running(programs, case) as told:
+        async with running(rust.runner(programs), case) as told:
             left = await told
             run = await settled(s, left["run_id"])
     assert left["error"] == {"type": "DeadlineExceeded"}
@@ -182,7 +126,7 @@ async def test_a_run_whose_connection_is_cut_is_read_to_its_end(programs: Path, 
     async with provider(steps) as p, service(tmp_path, config_text(p.url), GATES=p.url) as s, cuttable(s) as way:
         resume = {"attempts": 50, "initial_delay_ms": 20, "max_delay_ms": 100}
         run = {**turn(), "onDisconnect": "ON_DISCONNECT_CONTINUE"}
-        async with running(programs, {"target": way.address, "run": run, "resume": resume}) as told:
+        async with running(rust.runner(programs), {"target": way.address, "run": run, "resume": resume}) as told:
             await p.until_requests(1)
             async with asyncio.timeout(SECONDS):
                 await way.passed_text.wait()
@@ -192,53 +136,3 @@ async def test_a_run_whose_connection_is_cut_is_read_to_its_end(programs: Path, 
     assert way.connections > 1
     assert (read["text"], read["outcome"], read["error"]) == ("Eins, zwei.", "OUTCOME_KIND_ANSWERED", None)
     assert read["sequences_dense"]
-
-
-class Way:
-    """Connections to the service that can be cut."""
-
-    def __init__(self, address: str) -> None:
-        self.host, _, self.port = address.rpartition(":")
-        self.address = ""
-        self.connections = 0
-        self.passed_text = asyncio.Event()
-        self._writers: list[asyncio.StreamWriter] = []
-
-    def cut(self) -> None:
-        """End every connection without a word."""
-        for writer in self._writers:
-            writer.transport.abort()
-        self._writers.clear()
-
-    async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry bytes both ways."""
-        self.connections += 1
-        there, back = await asyncio.open_connection(self.host, int(self.port))
-        self._writers += [writer, back]
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._carry(reader, back))
-                group.create_task(self._carry(there, writer))
-        except* ConnectionError:
-            self.cut()
-
-    async def _carry(self, source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
-        while data := await source.read(65536):
-            to.write(data)
-            await to.drain()
-            if b"Eins, " in data:
-                self.passed_text.set()
-        to.close()
-
-
-@asynccontextmanager
-async def cuttable(s: Service) -> AsyncIterator[Way]:
-    """A way to the service that can be cut."""
-    way = Way(s.address)
-    server = await asyncio.start_server(way.connect, "127.0.0.1", 0)
-    way.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
-        yield way
-    finally:
-        way.cut()
-        server.close()
