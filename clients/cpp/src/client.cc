@@ -1,6 +1,6 @@
 #include "turnwire/client.h"
 
-#include <grpc/impl/codegen/grpc_types.h>
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 
 #include <algorithm>
@@ -60,6 +60,13 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& target, const Clien
   return grpc::CreateCustomChannel(target, credentials, arguments);
 }
 
+// gRPC shuts itself down with its last object, and then waits up to ten seconds for the poller of a connection that has
+// just carried a large message. So the first client of a program starts it for good.
+void start_grpc() {
+  static const bool started = (grpc_init(), true);
+  static_cast<void>(started);
+}
+
 bool fits_a_header(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
@@ -75,6 +82,7 @@ struct Client::Connection {
 Client::Client(const std::string& target, ClientOptions options) {
   // gRPC would end the program.
   if (!fits_a_header(options.token)) throw std::invalid_argument("the token has characters that no header can carry");
+  start_grpc();
   auto channel = channel_to(target, options);
   connection_ =
       std::make_shared<const Connection>(Connection{std::move(channel), std::move(options.token), options.deadline});

@@ -1,4 +1,5 @@
 // Calls that are no stream: the token, deadlines, limits, and which of them are made again.
+#include <grpc/grpc.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -118,6 +119,11 @@ TEST(Calls, MessagesOfSixteenMebibytesPassBothWaysUnlessTheClientIsToldLess) {
   options.max_message_bytes = 1024;
   const turnwire::Client narrow(server.address(), options);
   EXPECT_EQ(refused([&] { narrow.call(&Turns::GetRun, run_called(large)); }), StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST(Calls, TheLastClientThatGoesDoesNotWaitForGrpcToShutDown) {
+  { const turnwire::Client client("127.0.0.1:1"); }
+  EXPECT_TRUE(grpc_is_initialized());
 }
 
 TEST(Calls, ATokenThatNoHeaderCarriesIsRefusedAtOnce) {
