@@ -52,6 +52,8 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& target, const Clien
   arguments.SetServiceConfigJSON(service_config());
   arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
   arguments.SetMaxSendMessageSize(options.max_message_bytes);
+  // What a call sends is kept for its next try; gRPC keeps 256 KiB unless told, and would not try more again.
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, options.max_message_bytes);
   arguments.SetUserAgentPrefix("turnwire-cpp/" TURNWIRE_VERSION);
   // Calls fail at once while the channel waits before it connects again: it must not wait longer than resuming does.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, static_cast<int>(pace.initial_delay.count()));

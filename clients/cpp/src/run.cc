@@ -86,12 +86,13 @@ class Answers {
       const auto tool = options_.tools.find(call.tool().routed_name());
       if (tool == options_.tools.end()) continue;
       hope = true;
-      once(call.call_id(), [this, run_id, call, &function = tool->second] { submit(run_id, call, function); });
+      once("call " + call.call_id(),
+           [this, run_id, call, &function = tool->second] { submit(run_id, call, function); });
     }
     for (const v1::Approval& approval : waiting.approvals()) {
       if (!options_.approve) break;
       hope = true;
-      once(approval.approval_id(), [this, run_id, approval] { resolve(run_id, approval); });
+      once("approval " + approval.approval_id(), [this, run_id, approval] { resolve(run_id, approval); });
     }
     return hope;
   }
@@ -179,21 +180,14 @@ class Driver {
     const std::stop_callback forward(options_.stop, [this] { answers_.stop(); });
     const bool outlives = outlives_stream(request);
     std::exception_ptr ended;
-    bool left = true;  // by its caller, and not told by the server or the network
     try {
       both(std::move(request));
-    } catch (const Error&) {
-      left = false;
-      ended = std::current_exception();
-    } catch (const StreamLost&) {
-      left = false;
-      ended = std::current_exception();
-    } catch (...) {
+    } catch (...) {  // not only ours: what is shown updates may throw too
       ended = std::current_exception();
     }
     const std::exception_ptr failure = answers_.failure();
     answers_.stop();
-    if (ended && (left || failure) && !outlives) cancel();
+    if (ended && (failure || !broken_) && !outlives) cancel();
     answers_.join();
     if (ended) std::rethrow_exception(failure ? failure : ended);
     return std::move(view_);
@@ -218,7 +212,7 @@ class Driver {
   // A stream to its end, or to where nothing can be answered if it may be left.
   void read(Request request, const internal::Deadline& deadline, bool may_leave) {
     Updates updates = client_.follow(std::move(request), {internal::left(deadline), options_.resume, answers_.token()});
-    while (std::optional<Update> update = updates.next()) {
+    while (std::optional<Update> update = next(updates)) {
       const bool bearing = bears_on_waiting(*update);
       cursor_ = update->cursor;
       view_.apply(options_.on_update ? *update : std::move(*update));
@@ -228,6 +222,18 @@ class Driver {
       if (!bearing) continue;
       answering_ = waiting && answers_.begin(view_.run_id(), *waiting);
       if (may_leave && waiting && !answering_) return;
+    }
+  }
+
+  std::optional<Update> next(Updates& updates) {
+    try {
+      return updates.next();
+    } catch (const Error&) {
+      broken_ = true;
+      throw;
+    } catch (const StreamLost&) {
+      broken_ = true;
+      throw;
     }
   }
 
@@ -249,6 +255,7 @@ class Driver {
   RunView view_;
   v1::Cursor cursor_;
   bool has_waited_ = false;
+  bool broken_ = false;     // the server or the network ended the stream, and not the caller
   bool answering_ = false;  // what it waits for now, in part at least
   Answers answers_;         // the last member: its threads use the others
 };

@@ -47,6 +47,14 @@ TEST(Calls, WhatIsIdempotentIsTriedFourTimesWithTheToken) {
   EXPECT_EQ(server.tokens().size(), 8U);
 }
 
+TEST(Calls, WhatIsLargeIsTriedAgainAsWell) {
+  Server server;
+  server.answer({kGone, kGone});
+  const std::string large(4 << 20, 'x');
+  EXPECT_EQ(server.client().call(&Turns::GetRun, run_called(large)).run().run_id().size(), large.size());
+  EXPECT_EQ(server.tokens().size(), 3U);
+}
+
 TEST(Calls, ATurnIsStartedOnceHoweverOftenItIsTried) {
   Server server;
   const turnwire::Client client = server.client();

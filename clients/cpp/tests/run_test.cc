@@ -266,6 +266,15 @@ TEST(Run, WhatIsThrownWhileItShowsAnUpdateEndsItAndTheRun) {
   EXPECT_EQ(server.cancels().size(), 1U) << "the server has let go of what waits";
 }
 
+TEST(Run, AnErrorOfAnotherCallWhileItShowsAnUpdateIsThatOfItsCaller) {
+  Server server;
+  waits(server, {{"a", "hang"}});
+  RunOptions options = with("hang", hang);
+  options.on_update = [](const auto&, const auto&) { throw turnwire::Error({StatusCode::NOT_FOUND, "no such file"}); };
+  EXPECT_THROW(std::ignore = server.client().run(turnwire::prompt("Go"), options), turnwire::Error);
+  EXPECT_EQ(server.cancels().size(), 1U);
+}
+
 TEST(Run, AStreamThatIsLostEndsItAndTheFunctionsAndLeavesTheRunAlone) {
   Server server;
   waits(server, {{"a", "hang"}});
