@@ -95,6 +95,7 @@ TEST(Calls, ADeadlineHoldsOverAllTries) {
   server.hold();
   EXPECT_THROW(client.call(&Turns::GetRun, run_called("run_7")), turnwire::DeadlineExceeded);
   const turnwire::Client patient = server.client();
+  EXPECT_THROW(std::ignore = patient.start_turn({}, {milliseconds(50), {}}), turnwire::DeadlineExceeded);
   EXPECT_THROW(patient.call(&Turns::GetRun, run_called("run_7"), {milliseconds(50), {}}), turnwire::DeadlineExceeded);
 }
 
@@ -127,6 +128,7 @@ TEST(Calls, MessagesOfSixteenMebibytesPassBothWaysUnlessTheClientIsToldLess) {
   options.max_message_bytes = 1024;
   const turnwire::Client narrow(server.address(), options);
   EXPECT_EQ(refused([&] { narrow.call(&Turns::GetRun, run_called(large)); }), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(server.tokens().size(), 1U) << "it is not sent";
 }
 
 TEST(Calls, TheLastClientThatGoesDoesNotWaitForGrpcToShutDown) {

@@ -154,6 +154,19 @@ TEST(Run, WhatIsLeftWhenTheRestIsAnsweredIsLeftWaiting) {
   until([&] { return server.left() == 1; });
 }
 
+TEST(Run, WhereAllIsAnsweredAndNothingGoesOnYetItReadsOn) {
+  Server server;
+  waits(server, {{"a", "quick"}});
+  server.then([&](const Stream& stream) {
+    until([&] { return server.results().size() == 1; });
+    stream.send({events::settled(3, "a")});
+    stream.send({events::resumed(4), events::finished(5, "Done.")});
+    return grpc::Status::OK;
+  });
+  EXPECT_EQ(server.client().run(turnwire::prompt("Go"), with("quick", [](auto, auto) { return "yes"; })).text(),
+            "Done.");
+}
+
 TEST(Run, UpdatesAreShownOnceTheViewHasThem) {
   Server server;
   server.then({events::started(), events::text(2, "a"), events::finished(3, "a")});

@@ -20,7 +20,7 @@ namespace testing_server {
 
 namespace v1 = turnwire::v1;
 
-// Waits until it holds. Throws after ten seconds.
+// Waits until it holds. After ten seconds the test has failed, and this throws.
 void until(const std::function<bool()>& holds);
 
 // A stream that somebody has called for.
