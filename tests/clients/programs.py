@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from e2e.service import Service
+from tools.kit import eventually
 
 from turnwire.v1 import run_pb2
 
@@ -66,6 +67,17 @@ async def settled(s: Service, run_id: str) -> run_pb2.Run:
         view = await s.watch(run_id)
     assert view.view.outcome is not None
     return (await s.get(run_id)).run
+
+
+async def left_waiting(s: Service, run_id: str) -> None:
+    """Until the server knows that the run waits, which may be a moment after it said so; it has not ended instead."""
+
+    async def known() -> bool:
+        state = (await s.get(run_id)).run.state
+        assert state != run_pb2.RUN_STATE_SETTLED
+        return state == run_pb2.RUN_STATE_WAITING
+
+    await eventually(known)
 
 
 class Way:
