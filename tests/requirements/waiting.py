@@ -19,6 +19,7 @@ REQUIREMENTS: dict[str, str] = {
     "WAIT-17": "A call that a rule denies gets a result that the model can act on, and the run goes on.",
     "WAIT-18": "A question that nobody answers in time counts as rejected, or ends the run where the policy says so.",
     "WAIT-19": "A run says that it waits only when nothing else goes on, in full whenever that changes, once a step.",
+    "WAIT-23": "GetRun says that a run waits exactly while its last event that can be seen says so.",
     "WAIT-20": "Whatever stops a run that waits settles its calls and withdraws its questions.",
     "WAIT-21": "A tool may ask for permissions of its own, each with what ALWAYS would allow.",
     "WAIT-22": "Calls that wait take no place of those that run.",

@@ -19,6 +19,8 @@ from turnwire.v1 import (
     tool_pb2,
     turn_service_pb2,
 )
+from turnwired.store.memory import MemoryStore
+from turnwired.store.port import Changes, LogRow, Settlement
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.python import tool
 
@@ -74,6 +76,49 @@ async def test_a_call_of_the_callers_own_tool_is_handed_out_and_its_result_goes_
     assert "ask_user" in json.dumps(offered)
     assert seen.kinds().index("tool_call_executing") < seen.kinds().index("run_waiting")
     assert seen.finished.outcome.kind == outcome_pb2.OUTCOME_KIND_ANSWERED
+
+
+class Held(MemoryStore):
+    """A store that can be held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.asked = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    async def append(self, row: LogRow, settlement: Settlement | None = None, changes: Changes | None = None) -> None:
+        """Store it once that is allowed."""
+        if not self.gate.is_set():
+            self.asked.set()
+        await self.gate.wait()
+        await super().append(row, settlement, changes)
+
+
+@pytest.mark.requirement("WAIT-23")
+@pytest.mark.parametrize("answered", [1, 2])
+async def test_a_run_is_said_to_wait_until_what_changes_that_is_stored(answered: int) -> None:
+    """One answer: it goes on to wait for the other. Both: it goes on."""
+    script = [calls(("ask_user", '{"q":"Why?"}'), ("ask_user", '{"q":"When?"}')), answer("Because.")]
+    store = Held()
+    async with served(script, store=store) as s:
+        seen, task = await waiting(s, "ask_user")
+        first, second = call_ids(seen)
+        store.gate.clear()
+        handed = [asyncio.create_task(s.submit(seen.run_id, result(each, "x"))) for each in (first, second)[:answered]]
+        await asyncio.wait_for(store.asked.wait(), SECONDS)
+        before = await s.get(seen.run_id)
+        store.gate.set()
+        await asyncio.gather(*handed)
+        if answered == 1:
+            await seen.until("run_waiting", 2)
+            between = await s.get(seen.run_id)
+            assert [call.call_id for call in between.waiting.client_tool_calls] == [second]
+            await s.submit(seen.run_id, result(second, "y"))
+        await task
+        after = await s.get(seen.run_id)
+    assert before.state == run_pb2.RUN_STATE_WAITING
+    assert [call.call_id for call in before.waiting.client_tool_calls] == [first, second]
+    assert (after.state, after.HasField("waiting")) == (run_pb2.RUN_STATE_SETTLED, False)
 
 
 @pytest.mark.requirement("APPROVE-31")

@@ -7,6 +7,7 @@ turn machine's to say; what answers mean too. It starts no task: what is due is 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -60,8 +61,8 @@ class CallerSide:
     """What one run asks of its caller, and the answers.
 
     ``approvals`` are all questions of the run as they stand, ``resolutions`` the sequences of their answers, ``calls``
-    the calls that were handed out, ``appended`` the messages that were added, with the sequence of each. ``waiting`` is
-    what the run waits for now, with the sequence of the event that says so; ``added_rules`` what was allowed always.
+    the calls that were handed out, ``appended`` the messages that were added, with the sequence of each; ``added_rules``
+    what was allowed always.
     """
 
     def __init__(self, run: Run, tenant: str, wait_timeout: float | None, due: Callable[[WaitExpired], None]) -> None:
@@ -69,7 +70,7 @@ class CallerSide:
         self.resolutions: dict[str, int] = {}
         self.calls: dict[str, HandedOut] = {}
         self.appended: dict[str, tuple[int, Message]] = {}
-        self.waiting: tuple[int, RunWaiting] | None = None
+        self._waits: deque[tuple[int, RunWaiting | None]] = deque()  # newest last; the first may be what is visible
         self.added_rules: tuple[PermissionRule, ...] = ()
         self._run = run
         self._tenant = tenant
@@ -78,6 +79,18 @@ class CallerSide:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._executing: dict[str, int] = {}
         self._awaited = Awaited()
+
+    @property
+    def waiting(self) -> tuple[int, RunWaiting] | None:
+        """What the run waits for now, with the sequence of the event that says so."""
+        sequence, waiting = self._waits[-1] if self._waits else (0, None)
+        return None if waiting is None else (sequence, waiting)
+
+    def waiting_as_of(self, sequence: int) -> RunWaiting | None:
+        """What the run waited for when this was its last event. It is asked for no earlier one afterwards."""
+        while len(self._waits) > 1 and self._waits[1][0] <= sequence:
+            self._waits.popleft()
+        return self._waits[0][1] if self._waits and self._waits[0][0] <= sequence else None
 
     @property
     def is_asked_by_tool(self) -> bool:
@@ -155,10 +168,11 @@ class CallerSide:
             case ApprovalResolved(approval_id):
                 return self._resolved(event, approval_id, sequence, time_ns)
             case RunWaiting():
-                self.waiting = sequence, self._awaited.now or event
-                return Changes(RunState.WAITING, encode_waiting(self.waiting[1]))
+                waiting = self._awaited.now or event
+                self._waits.append((sequence, waiting))
+                return Changes(RunState.WAITING, encode_waiting(waiting))
             case RunResumed():
-                self.waiting = None
+                self._waits.append((sequence, None))
                 return Changes(RunState.RUNNING)
             case InputAppended(messages):
                 for message in messages:
@@ -169,7 +183,7 @@ class CallerSide:
                     call.finished = sequence
                     self._over(result.call_id)
             case RunFinished():
-                self.waiting = None
+                self._waits.append((sequence, None))
                 return self._withdrawn()
             case _:
                 pass

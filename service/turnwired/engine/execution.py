@@ -240,9 +240,9 @@ class Execution:
         if self._settled is not None and self.log.finished:
             return replace(self._settled, last_sequence=self.log.visible, epoch=self.log.epoch)
         run = replace(self._run, last_sequence=self.log.visible, epoch=self.log.epoch)
-        waiting = self.caller_side.waiting
-        if waiting is not None and waiting[0] <= self.log.visible:
-            run = replace(run, state=RunState.WAITING, waiting=waiting[1])
+        waiting = self.caller_side.waiting_as_of(self.log.visible)
+        if waiting is not None:
+            run = replace(run, state=RunState.WAITING, waiting=waiting)
         visible = self.log.visible  # only what usage is made of: a run may be read after each of a thousand answers
         told = (item for item in self._milestones if isinstance(item.event, _CHARGED) and item.sequence <= visible)
         calls = [entry for item in trace_of(told).entries if isinstance(entry := item.entry, IterationTrace)]
@@ -350,6 +350,7 @@ class Execution:
     def _append(self, iteration: int, event: Event, time_ns: int) -> None:
         self.log.append(iteration, event, time_ns)
         if isinstance(event, FACING_CALLER):
+            self.caller_side.waiting_as_of(self.log.visible)  # lets go of what nobody can see any more
             changes = self.caller_side.record(event, self.log.last, time_ns)
             if isinstance(event, RunWaiting):
                 self.log.outlives = not self.caller_side.is_asked_by_tool
