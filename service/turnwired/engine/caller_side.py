@@ -61,8 +61,8 @@ class CallerSide:
     """What one run asks of its caller, and the answers.
 
     ``approvals`` are all questions of the run as they stand, ``resolutions`` the sequences of their answers, ``calls``
-    the calls that were handed out, ``appended`` the messages that were added, with the sequence of each; ``added_rules``
-    what was allowed always.
+    the calls that were handed out, ``appended`` the messages that were added, with the sequence of each;
+    ``added_rules`` what was allowed always.
     """
 
     def __init__(self, run: Run, tenant: str, wait_timeout: float | None, due: Callable[[WaitExpired], None]) -> None:
