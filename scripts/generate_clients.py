@@ -1,4 +1,4 @@
-"""Writes the code of the Go, Rust and TypeScript clients that is generated from ``proto/``; ``--check`` writes nothing.
+"""Writes the code of the clients that is generated from ``proto/`` and committed; ``--check`` writes nothing.
 
 Needs buf (``make buf``) and the toolchain of the language. One that is missing is said and passed over, unless it is
 named (``--only go``).
@@ -17,11 +17,23 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from scripts.toolchains import GO, RUST, TYPESCRIPT, Missing, go_plugins, node_modules, run, rust_plugins
+from scripts.toolchains import (
+    GO,
+    JAVA,
+    RUST,
+    TYPESCRIPT,
+    Missing,
+    go_plugins,
+    java_plugins,
+    node_modules,
+    run,
+    rust_plugins,
+)
 
 BUF = ROOT / "scripts" / "buf" / "buf"
 TARGETS = {
     "go": GO / "turnwire",
+    "java": JAVA / "src" / "generated" / "java",
     "rust": RUST / "src" / "turnwire",
     "typescript": TYPESCRIPT / "src" / "turnwire",
 }
@@ -32,6 +44,14 @@ def _plugins_of_go(out: Path) -> list[dict[str, object]]:
     return [
         {"local": str(place / name), "out": str(out), "opt": ["module=turnwire.dev/go"]}
         for name in ("protoc-gen-go", "protoc-gen-go-grpc")
+    ]
+
+
+def _plugins_of_java(out: Path) -> list[dict[str, object]]:
+    place, below = java_plugins(), str(out / "turnwire")
+    return [
+        {"protoc_builtin": "java", "protoc_path": str(place / "protoc"), "out": below},
+        {"local": str(place / "protoc-gen-grpc-java"), "out": below, "opt": ["@generated=omit"]},
     ]
 
 
@@ -69,6 +89,7 @@ def _plugins_of_typescript(out: Path) -> list[dict[str, object]]:
 
 LANGUAGES: dict[str, Callable[[Path], list[dict[str, object]]]] = {
     "go": _plugins_of_go,
+    "java": _plugins_of_java,
     "rust": _plugins_of_rust,
     "typescript": _plugins_of_typescript,
 }

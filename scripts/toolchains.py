@@ -16,12 +16,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GO = ROOT / "clients" / "go"
+JAVA = ROOT / "clients" / "java"
 RUST = ROOT / "clients" / "rust"
 TYPESCRIPT = ROOT / "clients" / "typescript"
 GO_PLUGINS = (
     "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12",
     "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2",
 )
+JAVA_PLUGINS = (
+    "com.google.protobuf:protoc:4.36.2:exe:linux-x86_64",
+    "io.grpc:protoc-gen-grpc-java:1.79.0:exe:linux-x86_64",
+)
+"""protoc has the messages. The stubs of an older generator run with a newer library, and the newest is not everywhere."""
 RUST_PLUGINS = ("protoc-gen-prost@0.5.0", "protoc-gen-tonic@0.5.0")
 SECONDS = 240.0
 COMPILE_SECONDS = 600.0
@@ -70,6 +76,21 @@ def go_plugins() -> Path:
     for plugin in GO_PLUGINS:
         if not (place / plugin.partition("@")[0].rpartition("/")[2]).exists():
             run(go, "install", plugin, GOBIN=str(place))
+    return place
+
+
+def java_plugins() -> Path:
+    """A directory with protoc and its plug-in for stubs of Java. Raises Missing."""
+    maven = program("mvn")
+    place = cache("java-plugins", *(plugin.encode() for plugin in JAVA_PLUGINS))
+    for plugin in JAVA_PLUGINS:
+        name = plugin.split(":")[1]
+        if not (place / name).exists():
+            fetched = (f"-Dartifact={plugin}", f"-DoutputDirectory={place}", "-Dmdep.stripVersion=true")
+            run(maven, "dependency:copy", "-B", "-q", *fetched, cwd=JAVA.parent)
+            made = place / f"{name}-linux-x86_64.exe"
+            made.chmod(0o755)
+            made.rename(place / name)
     return place
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from scripts.clients import browser, cpp, go, python, rust, typescript
+from scripts.clients import browser, cpp, go, java, python, rust, typescript
 from scripts.toolchains import cache
 
 
@@ -41,6 +41,7 @@ class Language(Protocol):
 LANGUAGES: dict[str, Language] = {
     "Python": python,
     "Go": go,
+    "Java": java,
     "Rust": rust,
     "C++": cpp,
     "TypeScript": typescript,
