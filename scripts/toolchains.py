@@ -27,7 +27,7 @@ JAVA_PLUGINS = (
     "com.google.protobuf:protoc:4.36.2:exe:linux-x86_64",
     "io.grpc:protoc-gen-grpc-java:1.79.0:exe:linux-x86_64",
 )
-"""protoc has the messages. The stubs of an older generator run with a newer library, and the newest is not everywhere."""
+"""protoc has the messages. Stubs of an older generator run with a newer library, and the newest is not everywhere."""
 RUST_PLUGINS = ("protoc-gen-prost@0.5.0", "protoc-gen-tonic@0.5.0")
 SECONDS = 240.0
 COMPILE_SECONDS = 600.0
