@@ -30,6 +30,7 @@ import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
@@ -37,7 +38,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 /** A server of this process that plays a script, on the loopback interface. What has no script stays open. */
-final class FakeServer implements AutoCloseable {
+final class FakeServer {
   /** What a call of a stream gets. */
   interface Script<R> {
     void play(StreamObserver<R> to) throws InterruptedException;
@@ -92,15 +93,18 @@ final class FakeServer implements AutoCloseable {
     return type.cast(next);
   }
 
-  /** Waits until so many requests of this kind have come, whatever else comes. */
-  void until(Class<? extends MessageLite> type, int count) throws InterruptedException {
+  /** Waits until so many answers of a caller have come: everything that came by then. */
+  List<MessageLite> untilAnswers(int count) throws InterruptedException {
+    List<MessageLite> came = new ArrayList<>();
     for (int seen = 0; seen < count; ) {
       MessageLite next = requests.poll(10, TimeUnit.SECONDS);
       if (next == null) {
-        throw new AssertionError("only " + seen + " of " + type.getSimpleName() + " came");
+        throw new AssertionError("only these came: " + came);
       }
-      seen += type.isInstance(next) ? 1 : 0;
+      came.add(next);
+      seen += next instanceof SubmitToolResultsRequest || next instanceof ResolveApprovalRequest ? 1 : 0;
     }
+    return came;
   }
 
   /** The requests that came and were not looked at. */
@@ -117,8 +121,7 @@ final class FakeServer implements AutoCloseable {
     return left.poll(10, TimeUnit.SECONDS);
   }
 
-  @Override
-  public void close() throws InterruptedException {
+  void close() throws InterruptedException {
     server.shutdownNow();
     server.awaitTermination(10, TimeUnit.SECONDS);
   }

@@ -16,6 +16,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.MessageLite;
 import dev.turnwire.v1.CancelRunRequest;
 import dev.turnwire.v1.OnDisconnect;
 import dev.turnwire.v1.OnWait;
@@ -23,19 +24,23 @@ import dev.turnwire.v1.ResolveApprovalRequest;
 import dev.turnwire.v1.RunTurnRequest;
 import dev.turnwire.v1.RunWaiting;
 import dev.turnwire.v1.SubmitToolResultsRequest;
+import dev.turnwire.v1.ToolResult;
+import dev.turnwire.v1.ToolResultStatus;
 import dev.turnwire.v1.WatchRunRequest;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -89,46 +94,54 @@ class RunTest {
   @Test
   void functionsRunSideBySideAndWhatIsWaitedForIsAnsweredOnce() throws Exception {
     turnThatWaits(both(forCalls("a", "b"), forApproval("x")));
-    CountDownLatch answered = new CountDownLatch(3);
+    List<MessageLite> came = Collections.synchronizedList(new ArrayList<>());
     server.watch(to -> {
-      assertTrue(answered.await(10, TimeUnit.SECONDS));
+      came.addAll(server.untilAnswers(3));
       to.onNext(watch(waiting(3, forCalls("c").setOnlyNew(true)), callFinished(4, "call-a")));
+      came.addAll(server.untilAnswers(1));
       to.onNext(watch(callFinished(5, "call-b"), callFinished(6, "call-c"), resumed(7), finished(8, "Done.")));
     });
     CyclicBarrier together = new CyclicBarrier(3);
-    ToolFunction meets = arguments -> {
-      together.await(10, TimeUnit.SECONDS);
-      answered.countDown();
-      return "met";
-    };
-    RunOptions options =
-        RunOptions.DEFAULT.withTool("a", meets).withTool("b", meets).withTool("c", arguments -> 3).withApprover(asked -> {
-          try {
-            together.await(10, TimeUnit.SECONDS);
-          } catch (Exception late) {
-            throw new IllegalStateException(late);
-          }
-          answered.countDown();
-          return Decision.once();
-        });
-    List<Update> shown = new ArrayList<>();
-    assertEquals("Done.", client.run(TURN, options.withOnUpdate(shown::add)).text());
-    assertEquals(8, shown.stream().mapToInt(update -> update.events().size()).sum());
-    assertEquals(OnWait.ON_WAIT_CLOSE, server.request(RunTurnRequest.class).getOnWait());
-    List<String> calls = new ArrayList<>();
-    for (Object request : server.others()) {
-      if (request instanceof SubmitToolResultsRequest submitted) {
-        assertEquals(1, submitted.getResultsCount());
-        calls.add(submitted.getResults(0).getCallId());
-      } else if (request instanceof ResolveApprovalRequest resolved) {
-        calls.add(resolved.getApprovalId());
-      } else if (request instanceof WatchRunRequest watched) {
-        assertEquals(2, watched.getAfter().getSequence());
-        assertEquals(OnWait.ON_WAIT_KEEP_OPEN, watched.getOnWait());
+    ToolFunction meets = arguments -> together.await(10, TimeUnit.SECONDS);
+    Approver meetsToo = approval -> {
+      try {
+        together.await(10, TimeUnit.SECONDS);
+      } catch (Exception late) {
+        throw new IllegalStateException(late);
       }
+      return Decision.once();
+    };
+    List<Update> shown = new ArrayList<>();
+    RunOptions options =
+        RunOptions.DEFAULT
+            .withTool("a", meets)
+            .withTool("b", meets)
+            .withTool("c", arguments -> 3)
+            .withApprover(meetsToo)
+            .withOnUpdate(shown::add);
+    assertEquals("Done.", client.run(TURN, options).text());
+    assertEquals(8, shown.stream().mapToInt(update -> update.events().size()).sum());
+    assertEquals(List.of("call-a", "call-b", "call-c", "x"), came.stream().flatMap(RunTest::answered).sorted().toList());
+    RunTurnRequest turned = came.stream().flatMap(only(RunTurnRequest.class)).findFirst().orElseThrow();
+    assertEquals(OnWait.ON_WAIT_CLOSE, turned.getOnWait());
+    WatchRunRequest watched = came.stream().flatMap(only(WatchRunRequest.class)).findFirst().orElseThrow();
+    assertEquals(OnWait.ON_WAIT_KEEP_OPEN, watched.getOnWait());
+    assertEquals(2, watched.getAfter().getSequence());
+    assertEquals(List.of(), server.others());
+  }
+
+  private static <T> Function<MessageLite, Stream<T>> only(Class<T> type) {
+    return request -> Stream.of(request).filter(type::isInstance).map(type::cast);
+  }
+
+  /** What a request answers. */
+  private static Stream<String> answered(MessageLite request) {
+    if (request instanceof SubmitToolResultsRequest submitted) {
+      return submitted.getResultsList().stream()
+          .peek(result -> assertEquals(ToolResultStatus.TOOL_RESULT_STATUS_OK, result.getStatus()))
+          .map(ToolResult::getCallId);
     }
-    assertTrue(calls.containsAll(List.of("call-a", "call-b", "x")), calls.toString());
-    assertEquals(Set.copyOf(calls).size(), calls.size());
+    return only(ResolveApprovalRequest.class).apply(request).map(ResolveApprovalRequest::getApprovalId);
   }
 
   @Test
@@ -136,7 +149,7 @@ class RunTest {
     turnThatWaits(forCalls("a"));
     server.fail(broken(Status.Code.UNAVAILABLE), broken(Status.Code.UNAVAILABLE));
     server.watch(to -> {
-      server.until(SubmitToolResultsRequest.class, 3);
+      server.untilAnswers(3);
       to.onNext(watch(callFinished(3, "call-a"), resumed(4), finished(5, "Done.")));
     });
     AtomicInteger called = new AtomicInteger();
