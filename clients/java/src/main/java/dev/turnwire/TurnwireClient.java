@@ -57,7 +57,10 @@ public final class TurnwireClient implements AutoCloseable {
             .userAgent("turnwire-java")
             .maxInboundMessageSize(made.maxMessageBytes)
             .defaultServiceConfig(Retries.serviceConfig())
-            .enableRetry();
+            .enableRetry()
+            // A request that does not fit is not sent again.
+            .perRpcBufferLimit(2L * made.maxMessageBytes)
+            .retryBufferSize(8L * made.maxMessageBytes);
     if (made.keepAlive != null) {
       builder.keepAliveTime(Resume.nanos(made.keepAlive), TimeUnit.NANOSECONDS);
     }

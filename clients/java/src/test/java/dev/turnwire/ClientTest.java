@@ -62,6 +62,14 @@ class ClientTest {
   }
 
   @Test
+  void aLargeRequestIsTriedAgainToo() {
+    server.fail(AWAY, AWAY, AWAY);
+    GetRunRequest large = GetRunRequest.newBuilder().setRunId("x".repeat(15 << 20)).build();
+    client.call(TurnServiceGrpc.getGetRunMethod(), large);
+    assertEquals(4, server.others().size());
+  }
+
+  @Test
   void whatIsNotSafeIsTriedOnce() {
     server.fail(AWAY);
     AddMcpServerRequest add = AddMcpServerRequest.getDefaultInstance();
