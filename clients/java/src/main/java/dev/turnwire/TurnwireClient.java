@@ -39,7 +39,7 @@ import java.util.function.Function;
 /**
  * Calls a Turnwire server. For use by any number of threads; connects with the first call.
  *
- * <p>Closing it ends the connection, the calls on it and the functions that they wait for.
+ * <p>Closing it ends the connection, the calls on it and the functions.
  */
 public final class TurnwireClient implements AutoCloseable {
   private static final Metadata.Key<String> AUTHORIZATION =
@@ -48,6 +48,7 @@ public final class TurnwireClient implements AutoCloseable {
   private final ManagedChannel connection;
   private final Channel channel;
   private final ExecutorService tools;
+  private final CancelHandle closing = new CancelHandle();
   private final Duration deadline;
   private final int maxMessageBytes;
 
@@ -215,11 +216,17 @@ public final class TurnwireClient implements AutoCloseable {
     return channel;
   }
 
-  /** Ends the connection, the calls on it and the functions that they wait for. */
+  /** Ends the connection, the calls on it and the functions. Who waits gets a {@link CancellationException}. */
   @Override
   public void close() {
+    closing.cancel();
     connection.shutdownNow();
     tools.shutdownNow();
+  }
+
+  /** What ends with this client. */
+  CancelHandle closing() {
+    return closing;
   }
 
   /** The threads of functions. */

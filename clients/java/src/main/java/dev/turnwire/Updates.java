@@ -26,6 +26,7 @@ public final class Updates implements Iterator<Update>, AutoCloseable {
   private final Context.CancellableContext context = Context.current().withCancellation();
   private final CountDownLatch left = new CountDownLatch(1);
   private final Runnable unbind;
+  private final Runnable unbindFromClient;
   private Iterator<Reader.Frame> frames;
   private Update next;
   private boolean ended;
@@ -35,6 +36,7 @@ public final class Updates implements Iterator<Update>, AutoCloseable {
     this.reader = Reader.of(request, options.resume());
     this.deadline = deadline;
     this.unbind = options.cancel().map(handle -> handle.bind(context)).orElse(() -> {});
+    this.unbindFromClient = client.closing().bind(context);
     context.addListener(cancelled -> left.countDown(), Runnable::run);
   }
 
@@ -81,6 +83,7 @@ public final class Updates implements Iterator<Update>, AutoCloseable {
   @Override
   public void close() {
     unbind.run();
+    unbindFromClient.run();
     context.cancel(null);
   }
 

@@ -183,6 +183,11 @@ class FollowTest {
   }
 
   @Test
+  void closingTheClientEndsWhoWaits() throws Exception {
+    assertEquals(CancellationException.class, endedBy(SOON, client::close, false).getClass());
+  }
+
+  @Test
   void aHandleEndsAPauseBeforeTheNextTry() throws Exception {
     CancelHandle handle = new CancelHandle();
     Duration hour = Duration.ofHours(1);

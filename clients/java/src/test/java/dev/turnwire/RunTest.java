@@ -50,6 +50,7 @@ import org.junit.jupiter.api.Timeout;
 class RunTest {
   private static final RunTurnRequest TURN = TurnwireClient.prompt("Go");
 
+  private final CountDownLatch called = new CountDownLatch(1);
   private final CountDownLatch interrupted = new CountDownLatch(1);
   private FakeServer server;
   private TurnwireClient client;
@@ -79,12 +80,18 @@ class RunTest {
   }
 
   private Object untilInterrupted(Arguments arguments) throws InterruptedException {
+    called.countDown();
     try {
       return new CountDownLatch(1).await(20, TimeUnit.SECONDS);
     } catch (InterruptedException stopped) {
       interrupted.countDown();
       throw stopped;
     }
+  }
+
+  /** Until there is a function to interrupt. */
+  private void untilCalled() throws InterruptedException {
+    assertTrue(called.await(10, TimeUnit.SECONDS), "no function was called");
   }
 
   private void assertInterrupted() throws InterruptedException {
@@ -152,9 +159,9 @@ class RunTest {
       server.untilAnswers(3);
       to.onNext(watch(callFinished(3, "call-a"), resumed(4), finished(5, "Done.")));
     });
-    AtomicInteger called = new AtomicInteger();
-    client.run(TURN, RunOptions.DEFAULT.withTool("a", arguments -> called.incrementAndGet()));
-    assertEquals(1, called.get());
+    AtomicInteger times = new AtomicInteger();
+    client.run(TURN, RunOptions.DEFAULT.withTool("a", arguments -> times.incrementAndGet()));
+    assertEquals(1, times.get());
   }
 
   @Test
@@ -189,8 +196,16 @@ class RunTest {
   private void leave(RunTurnRequest request) throws InterruptedException {
     turnThatWaits(forCalls("a"));
     CancelHandle handle = new CancelHandle();
-    server.watch(to -> handle.cancel());
-    RunOptions options = RunOptions.DEFAULT.withTool("a", this::untilInterrupted).withCancel(handle);
+    CountDownLatch begun = new CountDownLatch(1);
+    server.watch(to -> {
+      begun.await(10, TimeUnit.SECONDS);
+      handle.cancel();
+    });
+    ToolFunction function = arguments -> {
+      begun.countDown();
+      return untilInterrupted(arguments);
+    };
+    RunOptions options = RunOptions.DEFAULT.withTool("a", function).withCancel(handle);
     assertThrows(CancellationException.class, () -> client.run(request, options));
     assertInterrupted();
     server.request(RunTurnRequest.class);
@@ -220,7 +235,10 @@ class RunTest {
   void anInterruptIsACancellationTooAndStaysSet() throws Exception {
     turnThatWaits(forCalls("a"));
     Thread caller = Thread.currentThread();
-    server.watch(to -> caller.interrupt());
+    server.watch(to -> {
+      untilCalled();
+      caller.interrupt();
+    });
     RunOptions options = RunOptions.DEFAULT.withTool("a", this::untilInterrupted);
     assertThrows(CancellationException.class, () -> client.run(TURN, options));
     assertTrue(Thread.interrupted());
@@ -234,7 +252,7 @@ class RunTest {
   void aTimeThatPassesWhileAFunctionRunsEndsTheRun() throws Exception {
     turnThatWaits(forCalls("a"));
     RunOptions options =
-        RunOptions.DEFAULT.withTool("a", this::untilInterrupted).withTimeout(Duration.ofMillis(500));
+        RunOptions.DEFAULT.withTool("a", this::untilInterrupted).withTimeout(Duration.ofSeconds(1));
     StatusRuntimeException late = assertThrows(StatusRuntimeException.class, () -> client.run(TURN, options));
     assertEquals(Status.Code.DEADLINE_EXCEEDED, late.getStatus().getCode());
     assertInterrupted();
@@ -247,7 +265,11 @@ class RunTest {
   void anAnswerThatIsRefusedEndsTheRunAndIsWhatIsTold() throws Exception {
     turnThatWaits(forCalls("a", "b"));
     server.fail(refusal(Status.Code.PERMISSION_DENIED, "NOT_YOURS"));
-    RunOptions options = RunOptions.DEFAULT.withTool("a", arguments -> 1).withTool("b", this::untilInterrupted);
+    ToolFunction waits = arguments -> {
+      untilCalled();
+      return 1;
+    };
+    RunOptions options = RunOptions.DEFAULT.withTool("a", waits).withTool("b", this::untilInterrupted);
     TurnwireException refused = assertThrows(TurnwireException.class, () -> client.run(TURN, options));
     assertEquals("NOT_YOURS", refused.reason());
     assertInterrupted();
@@ -279,6 +301,11 @@ class RunTest {
     turnThatWaits(both(forCalls("a"), forApproval("x")));
     IllegalStateException error = new IllegalStateException("nobody is there");
     RunOptions options = RunOptions.DEFAULT.withTool("a", this::untilInterrupted).withApprover(approval -> {
+      try {
+        untilCalled();
+      } catch (InterruptedException stopped) {
+        throw new AssertionError(stopped);
+      }
       throw error;
     });
     assertSame(error, assertThrows(IllegalStateException.class, () -> client.run(TURN, options)));
@@ -290,16 +317,16 @@ class RunTest {
     turnThatWaits(forCalls("a", "b", "c"));
     AtomicInteger running = new AtomicInteger();
     AtomicInteger most = new AtomicInteger();
-    CountDownLatch called = new CountDownLatch(3);
+    CountDownLatch all = new CountDownLatch(3);
     server.watch(to -> {
-      assertTrue(called.await(10, TimeUnit.SECONDS));
+      assertTrue(all.await(10, TimeUnit.SECONDS));
       to.onNext(watch(resumed(3), finished(4, "Done.")));
     });
     ToolFunction counts = arguments -> {
       most.accumulateAndGet(running.incrementAndGet(), Math::max);
       Thread.yield();
       running.decrementAndGet();
-      called.countDown();
+      all.countDown();
       return 1;
     };
     RunOptions options = RunOptions.DEFAULT.withTool("a", counts).withTool("b", counts).withTool("c", counts);
