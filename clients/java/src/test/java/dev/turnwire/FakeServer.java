@@ -51,20 +51,30 @@ final class FakeServer {
   private final BlockingQueue<String> left = new LinkedBlockingQueue<>();
   private final BlockingQueue<Metadata> headers = new LinkedBlockingQueue<>();
   private final Server server;
+  private final int port;
 
   FakeServer() throws IOException {
+    this(0);
+  }
+
+  FakeServer(int port) throws IOException {
     server =
-        NettyServerBuilder.forAddress(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0))
+        NettyServerBuilder.forAddress(new InetSocketAddress(InetAddress.getLoopbackAddress(), port))
             .addService(new Turns())
             .addService(new Servers())
             .intercept(new Headers())
             .maxInboundMessageSize(32 << 20)
             .build()
             .start();
+    this.port = server.getPort();
+  }
+
+  int port() {
+    return port;
   }
 
   String target() {
-    return "127.0.0.1:" + server.getPort();
+    return "127.0.0.1:" + port;
   }
 
   TurnwireClient client() {

@@ -111,6 +111,16 @@ class FollowTest {
   }
 
   @Test
+  void aServerThatIsBackIsFoundByTheNextTry() throws Exception {
+    server.close();
+    assertThrows(StreamLostException.class, () -> read(SOON.withResume(new Resume(0, Duration.ZERO, Duration.ZERO))));
+    server = new FakeServer(server.port());
+    server.turn(to -> to.onNext(turn(started(1), finished(2, "Back."))));
+    Duration soon = Duration.ofMillis(400);
+    assertEquals("Back.", read(SOON.withResume(new Resume(1, soon, soon))).text());
+  }
+
+  @Test
   void whatTheServerRefusesIsNotAskedAgain() throws Exception {
     server.turn(to -> to.onError(refusal(Status.Code.UNKNOWN, "SOME_REASON")));
     assertEquals("SOME_REASON", assertThrows(TurnwireException.class, () -> read(SOON)).reason());
