@@ -222,6 +222,35 @@ async def test_the_listing_of_an_agent_shows_what_its_caller_may_know() -> None:
         assert await listed(BANK) == await listed(BANK, agent_id="janitor") == []
 
 
+@pytest.mark.requirement("REG-27", "IDENT-14")
+async def test_of_two_callers_of_one_service_each_is_told_of_its_own_sources_in_lists_and_in_runs() -> None:
+    good, _ = source("good", "read", namespace="good")
+    broken = Source(FakeToolset("secret", error=RuntimeError("broken")), namespace="secret")
+
+    def compose(sources: Sequence[Source]) -> Registry:
+        rules = (AccessRule(SUPPORT, allow=("good__*",)), AccessRule(OPERATOR, allow=("secret__*",)))
+        return Registry(sources, access=Access(rules))
+
+    script = [answer("Done."), answer("Done.")]
+    async with served(script, sources=[good, broken], compose=compose, callers=people()) as s:
+
+        async def told(token: str) -> tuple[list[str], set[str], set[str]]:
+            """Of a list: the tools and the sources that fail; and the latter of a run."""
+            listed = await s.turns.ListTools(
+                turn_service_pb2.ListToolsRequest(), timeout=SECONDS, metadata=shows(token)
+            )
+            stream = s.turns.RunTurn(turn(), timeout=SECONDS, metadata=shows(token))
+            events = [event async for frame in stream for event in frame.events]
+            notices = {event.notice.message for event in events if event.HasField("notice")}
+            failures = {failure.origin for failure in listed.source_failures}
+            return [tool.ref.routed_name for tool in listed.tools], failures, notices
+
+        assert await told(SHOP) == (["good__read"], set(), set())
+        tools, failures, notices = await told(ADMIN)
+        assert (tools, failures) == ([], {"secret"})
+        assert [("secret" in notice, "good" in notice) for notice in notices] == [(True, False)]
+
+
 @pytest.mark.requirement("IDENT-14")
 async def test_a_configuration_has_rules() -> None:
     def find_order() -> str:
