@@ -12,7 +12,7 @@ import grpc
 import pytest
 from client.scripted import finished, frame, started
 
-from turnwire import ONCE, AsyncClient, Client, Decision, Resume, TurnwireError, error_of, reject
+from turnwire import ONCE, AsyncClient, Client, Decision, Resume, RunView, TurnwireError, Update, error_of, reject
 from turnwire.v1 import turn_service_pb2 as pb
 from turnwire.v1 import turn_service_pb2_grpc
 from turnwire.v1.approval_pb2 import Approval
@@ -179,6 +179,19 @@ async def test_what_the_callback_raises_ends_the_call_with_it() -> None:
     async with waiting_run() as (served, client):
         with pytest.raises(LookupError, match="nobody"):
             await client.run(pb.RunTurnRequest(), tools={"weather": sunny}, approve=nobody)
+        assert served.cancelled == [started().run_started.run_id]
+
+
+@pytest.mark.requirement("CLIENT-14")
+@pytest.mark.parametrize("error", [LookupError("no window"), TurnwireError(grpc.StatusCode.NOT_FOUND, "no", "WINDOW")])
+async def test_what_is_raised_where_updates_are_shown_ends_the_call_and_a_run_that_waits(error: Exception) -> None:
+    def shows(update: Update, view: RunView) -> None:
+        if view.waiting is not None:
+            raise error
+
+    async with waiting_run() as (served, client):
+        with pytest.raises(type(error)):
+            await client.run(pb.RunTurnRequest(), tools={"weather": sunny}, on_update=shows)
         assert served.cancelled == [started().run_started.run_id]
 
 

@@ -159,6 +159,18 @@ class LosesAnswers(Between):
         return self._calls[method] == 2
 
 
+class SpoilsAnswers(Between):
+    """Results are handed in for a run that is not there, which the server refuses."""
+
+    def asked(self, method: str, request: bytes) -> bytes:
+        """Of another run."""
+        if method != "SubmitToolResults":
+            return request
+        spoiled = pb.SubmitToolResultsRequest.FromString(request)
+        spoiled.run_id = "run_00000000000000000000000000000000"
+        return spoiled.SerializeToString()
+
+
 class Relay(grpc.GenericRpcHandler):
     """The server behind a ``Between``."""
 
@@ -190,7 +202,12 @@ class Relay(grpc.GenericRpcHandler):
             if between.refuses(name):
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "nobody is there")
             made: Any = self._channel.unary_unary(path)
-            answer: bytes = await made(between.asked(name, request), metadata=context.invocation_metadata())
+            try:
+                answer: bytes = await made(between.asked(name, request), metadata=context.invocation_metadata())
+            except grpc.aio.AioRpcError as error:  # passed on as it is
+                context.set_trailing_metadata(tuple(error.trailing_metadata() or ()))
+                await context.abort(error.code(), error.details() or "")
+                raise
             if between.loses(name):
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the answer is lost")
             return answer
@@ -229,6 +246,8 @@ async def relayed_http(url: str, between: Between) -> AsyncIterator[str]:
             body = await request.read()
             if streams:
                 body = body[:1] + _sized(between.asked(name, body[5:]))
+            elif posts and request.content_type == "application/proto":
+                body = between.asked(name, body)
             headers = {key: value for key, value in request.headers.items() if key.lower() not in HOP}
             async with session.request(request.method, url + request.path, headers=headers, data=body) as answer:
                 if posts and not streams and between.loses(name):

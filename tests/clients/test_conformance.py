@@ -23,6 +23,7 @@ from clients.relay import (
     LaterVersion,
     LosesAnswers,
     Repeating,
+    SpoilsAnswers,
     TakenOver,
     relayed,
     relayed_http,
@@ -53,6 +54,7 @@ RELAYS: dict[str, Callable[[Provider, Data], Between]] = {
     "repeats": lambda *_: Repeating(),
     "taken over": lambda p, link: TakenOver(p.gate(link["gate"])),
     "loses answers": lambda *_: LosesAnswers(),
+    "spoils answers": lambda *_: SpoilsAnswers(),
 }
 TOKENS = {"CONFORMANCE_TOKEN": "a-token-of-the-conformance-set"}
 
@@ -188,7 +190,12 @@ async def unlike_after(after: Data, before: set[str], p: Provider, s: Service) -
     if len(made) != after.get("runs", len(made)):
         found.append(f"after: {len(made)} runs, not {after['runs']}")
     for run in made if "outcome" in after else []:
-        ended = await s.watch(run.run_id)
+        try:
+            async with asyncio.timeout(SECONDS):
+                ended = await s.watch(run.run_id)
+        except TimeoutError:
+            found.append(f"after: the run has not ended within {SECONDS} s")
+            continue
         kind = outcome_pb2.OutcomeKind.Name(ended.view.outcome.kind) if ended.view.outcome else ""
         if kind != after["outcome"]:
             found.append(f"after: {kind}, not {after['outcome']}")

@@ -40,4 +40,5 @@ REQUIREMENTS: dict[str, str] = {
     "WAIT-51": "A log that does not end in waiting, or with anything else under way, is not taken over.",
     "WAIT-52": "The first model call after a takeover carries all that the run has added, with ids that are new.",
     "WAIT-60": "The log of a run that waits grows with the number of its questions and calls, and tells all of them.",
+    "WAIT-61": "Questions are listed in the order in which they were asked, also those of one moment.",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from engine.harness import CALLER, Reader, World, world
@@ -12,7 +13,7 @@ from turnwire.cursor import Update
 from turnwire.v1.event_pb2 import Cursor
 from turnwire.view import RunView
 from turnwired.domain.approval import ApprovalDecision
-from turnwired.domain.event import RunWaiting
+from turnwired.domain.event import ApprovalRequested, RunWaiting
 from turnwired.domain.message import Part, Text
 from turnwired.domain.policy import ApprovalPolicy, LoopPolicy, PermissionAction, PermissionRule, Policy, TimeoutPolicy
 from turnwired.domain.run import Run, RunState
@@ -20,6 +21,7 @@ from turnwired.domain.tool import ClientTool, ToolSelection
 from turnwired.domain.waiting import Awaited
 from turnwired.engine.steering import Answer, Handed
 from turnwired.store.memory import MemoryStore
+from turnwired.store.port import ApprovalFilter
 from turnwired.testing.provider import answer, calls
 from turnwired.tools.port import ToolInvocation
 from turnwired.turn.waiting import FEW
@@ -117,3 +119,20 @@ async def test_the_log_of_a_run_that_waits_grows_with_the_number_of_its_question
     assert not told[0].only_new
     assert all(not event.only_new for event in told[-FEW:])
     assert any(event.only_new for event in told)
+
+
+@pytest.mark.requirement("WAIT-61")
+async def test_questions_of_one_moment_are_listed_in_the_order_in_which_they_were_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moment = time.time_ns()
+    monkeypatch.setattr("turnwired.engine.execution.now_ns", lambda: moment)
+    script = [calls(*(("look", f'{{"n":{n}}}') for n in range(12))), answer("Done.")]
+    async with world(script, {"look": _fine}, store=MemoryStore()) as w:
+        run_id, reader, task = await w.start(policy=ASKING)
+        await Waiter(w, run_id, reader, 50).answer_all()
+        await task
+        listed, _ = await w.engine.steering.list_approvals(ApprovalFilter(CALLER.tenant, run_id=run_id), 500, "")
+        asked = [event.approval for event in reader.of(ApprovalRequested) if isinstance(event, ApprovalRequested)]
+    assert [item.approval_id for item in listed] == [item.approval_id for item in asked]
+    assert len(asked) == 12

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import grpc
 
-from turnwire.cursor import Resume, Update
-from turnwire.errors import error_of
+from turnwire.cursor import Resume, StreamLost, Update
+from turnwire.errors import TurnwireError, error_of
 from turnwire.following import Metadata, afollow
 from turnwire.v1 import agent_service_pb2, mcp_server_service_pb2, server_service_pb2, session_service_pb2
 from turnwire.v1 import tool_host_registry_service_pb2 as tool_host_registry_pb2
@@ -193,14 +193,17 @@ class _Run:
     begun: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
     failed: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     answering: bool = False
+    waited: bool = False
+    ended: bool = False
+    """By the server or the network, and not by the caller: a refusal, or a stream that was lost."""
 
     async def to_its_end(self, request: pb.RunTurnRequest, limit: float | None) -> None:
         """By RunTurn until it waits, since leaving that stream would end it, and then by WatchRun."""
         deadline = None if limit is None else asyncio.get_running_loop().time() + limit
         try:
             await self._both(request, deadline)
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) or self.failed.done() or _is_deadline(error):
+        except BaseException:
+            if not self.ended:
                 await self._end(request)
             raise
 
@@ -231,9 +234,10 @@ class _Run:
             while (update := await self._next(updates)) is not None:
                 last = update
                 self.view.apply(update)
+                waiting = self.view.waiting
+                self.waited = self.waited or waiting is not None
                 if self.on_update is not None:
                     self.on_update(update, self.view)
-                waiting = self.view.waiting
                 self.answering = waiting is not None and self._answer(waiting)
                 if leave and waiting is not None and not self.answering:
                     break
@@ -247,6 +251,9 @@ class _Run:
             if self.failed.done():
                 self.failed.result()
             return await coming
+        except (StreamLost, TurnwireError, grpc.RpcError) as error:
+            self.ended = not self.failed.done() and not _is_deadline(error)
+            raise
         finally:
             if not coming.done():
                 coming.cancel()
@@ -319,7 +326,7 @@ class _Run:
         """As the end of RunTurn's stream would have: best effort, since whoever called is gone."""
         keeps = request.on_disconnect == pb.ON_DISCONNECT_CONTINUE
         keeps = keeps or (request.on_disconnect == pb.ON_DISCONNECT_UNSPECIFIED and request.turn.session_id != "")
-        if keeps or not self.begun or self.view.finished is not None:
+        if keeps or not self.waited or self.view.finished is not None:
             return  # it may go on, or the end of the stream has ended it, or it has ended
         cancel = pb.CancelRunRequest(run_id=self.view.run_id or "", comment="The caller has gone.")
         task = asyncio.ensure_future(self.client.call(self.client.turns.CancelRun, cancel))

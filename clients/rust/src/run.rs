@@ -106,6 +106,7 @@ impl Client {
         let ended = driver.run(request, resume, deadline).await;
         match ended {
             Err(Error::DeadlineExceeded) => driver.left.cancel().await,
+            Err(_) if driver.refused => driver.left.cancel().await,
             _ => driver.left.armed = false,
         }
         ended.map(|()| driver.view)
@@ -168,6 +169,7 @@ struct Driver<'a> {
     view: RunView,
     cursor: Cursor,
     left: CancelWhenLeft,
+    refused: bool, // an answer was: nobody goes on answering
 }
 
 impl<'a> Driver<'a> {
@@ -175,6 +177,7 @@ impl<'a> Driver<'a> {
         let left = CancelWhenLeft { client: client.clone(), run_id: None, armed: !outlives_stream(request) };
         Self {
             left,
+            refused: false,
             client,
             answers: options.answers,
             on_update: options.on_update,
@@ -213,7 +216,10 @@ impl<'a> Driver<'a> {
                         }
                     }
                 },
-                Some(answered) = self.works.next() => answered?,
+                Some(answered) = self.works.next() => {
+                    self.refused = answered.is_err();
+                    answered?;
+                }
             }
         }
     }

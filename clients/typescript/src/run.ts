@@ -67,6 +67,7 @@ export class Run {
   readonly #work = new AbortController();
   #failure: { error: unknown } | undefined;
   #answering = false;
+  #waited = false;
 
   constructor(client: Client, resume: Resume, options: RunOptions) {
     this.#client = client;
@@ -93,7 +94,7 @@ export class Run {
       return this.#view;
     } catch (error) {
       // What has begun to wait is past the stream of RunTurn, whose end would have ended it.
-      if (this.#begun.size > 0 && (this.#work.signal.aborted || isOver(end)) && endsWithItsStream(request)) {
+      if (this.#waited && !this.#view.finished && (this.#work.signal.aborted || isOver(end)) && endsWithItsStream(request)) {
         await this.#cancel();
       }
       throw this.#failure === undefined ? error : this.#failure.error;
@@ -108,13 +109,29 @@ export class Run {
     const timeoutMs = end === undefined ? undefined : Math.max(end - Date.now(), 1);
     for await (const update of this.#client.read(reader, { signal: this.#work.signal, timeoutMs })) {
       this.#view.apply(update);
-      this.#options.onUpdate?.(update, this.#view);
       const waiting = this.#view.waiting;
+      this.#waited ||= waiting !== undefined;
+      this.#show(update);
       this.#answering = waiting !== undefined && this.#answer(waiting);
       if (leave && waiting !== undefined && !this.#answering) {
         return;
       }
     }
+  }
+
+  /** What it throws is the caller's own, and ends the run as their leaving does. */
+  #show(update: Update): void {
+    try {
+      this.#options.onUpdate?.(update, this.#view);
+    } catch (error) {
+      this.#fail(error);
+      throw error;
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.#work.abort(error);
   }
 
   /** Begins to answer what is new. False when there is something, and nothing of it can be answered. */
@@ -142,8 +159,7 @@ export class Run {
     const failed = (error: unknown): void => {
       const told = errorOf(error);
       if (this.#failure === undefined && !(told instanceof TurnwireError && LATE.has(told.reason))) {
-        this.#failure = { error: told };
-        this.#work.abort(told);
+        this.#fail(told);
       }
     };
     this.#begun.set(id, answer().catch(failed));

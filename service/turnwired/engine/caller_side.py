@@ -79,6 +79,7 @@ class CallerSide:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._executing: dict[str, int] = {}
         self._awaited = Awaited()
+        self._newest_question = 0  # Unix nanoseconds
 
     @property
     def waiting(self) -> tuple[int, RunWaiting] | None:
@@ -142,8 +143,10 @@ class CallerSide:
         """The event with the times that only the driver knows."""
         match event:
             case ApprovalRequested(approval):
-                expires = 0 if self._timeout is None else time_ns + int(self._timeout * 1e9)
-                asked = replace(approval, run_id=self._run.run_id, create_time_ns=time_ns, expire_time_ns=expires)
+                # Lists go by the time: no two questions of a run have the same.
+                self._newest_question = asked_at = max(time_ns, self._newest_question + 1)
+                expires = 0 if self._timeout is None else asked_at + int(self._timeout * 1e9)
+                asked = replace(approval, run_id=self._run.run_id, create_time_ns=asked_at, expire_time_ns=expires)
                 return ApprovalRequested(asked)
             case RunWaiting(approvals, calls):
                 for call in calls:
@@ -164,6 +167,7 @@ class CallerSide:
         match event:
             case ApprovalRequested(approval):
                 self.approvals[approval.approval_id] = approval
+                self._newest_question = max(self._newest_question, approval.create_time_ns)
                 return Changes(approvals=(self._stored(approval),))
             case ApprovalResolved(approval_id):
                 return self._resolved(event, approval_id, sequence, time_ns)

@@ -94,11 +94,22 @@ final class Run {
         Update update = updates.next();
         cursor = update.cursor();
         view.apply(update);
-        options.onUpdate().accept(update);
+        waited |= view.waiting().isPresent();
+        show(update);
         if (update.events().stream().anyMatch(Run::bearsOnWaiting) && !answer() && leave) {
           return;
         }
       }
+    }
+  }
+
+  /** What it throws is the caller's own, and ends the run as their leaving does. */
+  private void show(Update update) {
+    try {
+      options.onUpdate().accept(update);
+    } catch (RuntimeException | Error error) {
+      fail(error);
+      throw error;
     }
   }
 
@@ -112,7 +123,6 @@ final class Run {
     if (waiting.isEmpty()) {
       return true;
     }
-    waited = true;
     for (Supplier<Answers.Answer> work : answers.begin(view.runId().orElseThrow(), waiting.get())) {
       works.add(client.tools().submit(context.wrap(() -> send(work))));
     }

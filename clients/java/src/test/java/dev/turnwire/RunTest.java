@@ -276,6 +276,20 @@ class RunTest {
   }
 
   @Test
+  void whatIsThrownWhereUpdatesAreShownIsThrownAndEndsARunThatWaits() throws Exception {
+    RuntimeException refused = TurnwireException.seen(refusal(Status.Code.NOT_FOUND, "NO_SCREEN"));
+    for (RuntimeException error : List.of(new IllegalStateException("the screen is full"), refused)) {
+      turnThatWaits(forCalls("a"));
+      RunOptions options = RunOptions.DEFAULT.withTool("a", this::untilInterrupted).withOnUpdate(update -> {
+        throw error;
+      });
+      assertSame(error, assertThrows(RuntimeException.class, () -> client.run(TURN, options)));
+      server.request(RunTurnRequest.class);
+      server.request(CancelRunRequest.class);
+    }
+  }
+
+  @Test
   void anAnswerThatComesTooLateIsNoError() throws Exception {
     // With one thread, the second is asked about when the first answer has come to its end.
     try (TurnwireClient narrow = TurnwireClient.builder(server.target()).toolThreads(1).build()) {
