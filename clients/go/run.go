@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	pb "turnwire.dev/go/turnwire/v1"
@@ -187,8 +189,10 @@ func (r *run) call(ctx context.Context, runID string, call *pb.ToolCall, tool To
 	}
 	result.Content = []*pb.Part{part}
 	request := &pb.SubmitToolResultsRequest{RunId: runID, Results: []*pb.ToolResult{result}}
-	_, err = r.client.Turns.SubmitToolResults(ctx, request)
-	return AsError(err)
+	return r.send(ctx, func() error {
+		_, err := r.client.Turns.SubmitToolResults(ctx, request)
+		return err
+	})
 }
 
 func (r *run) approve(ctx context.Context, runID string, approval *pb.Approval) error {
@@ -204,8 +208,24 @@ func (r *run) approve(ctx context.Context, runID string, approval *pb.Approval) 
 	if decision.InputJSON != "" {
 		request.InputJson = &decision.InputJSON
 	}
-	_, err = r.client.Turns.ResolveApproval(ctx, request)
-	return AsError(err)
+	return r.send(ctx, func() error {
+		_, err := r.client.Turns.ResolveApproval(ctx, request)
+		return err
+	})
+}
+
+// send makes an answer's call with as many attempts as the stream has: a server
+// that starts again is away for seconds.
+func (r *run) send(ctx context.Context, call func() error) error {
+	for failures := 1; ; failures++ {
+		err := call()
+		if status.Code(err) != codes.Unavailable || failures > r.client.resume.Attempts {
+			return AsError(err)
+		}
+		if err := sleep(ctx, r.client.resume.delay(failures)); err != nil {
+			return err
+		}
+	}
 }
 
 // fill puts what a tool returned into a part: text as it is, all else as JSON.

@@ -159,6 +159,18 @@ class LosesAnswers(Between):
         return self._calls[method] == 2
 
 
+class AwayForAnswers(Between):
+    """Calls that hand in a result or an answer find nobody for longer than a single call is tried again."""
+
+    def __init__(self) -> None:
+        self._calls = Counter[str]()
+
+    def refuses(self, method: str) -> bool:
+        """The first six, of which four are one call."""
+        self._calls[method] += 1
+        return self._calls[method] <= 6
+
+
 class SpoilsAnswers(Between):
     """Results are handed in for a run that is not there, which the server refuses."""
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from clients.link import line
 from clients.relay import (
+    AwayForAnswers,
     Between,
     LargeCounts,
     LaterVersion,
@@ -54,6 +55,7 @@ RELAYS: dict[str, Callable[[Provider, Data], Between]] = {
     "repeats": lambda *_: Repeating(),
     "taken over": lambda p, link: TakenOver(p.gate(link["gate"])),
     "loses answers": lambda *_: LosesAnswers(),
+    "away for answers": lambda *_: AwayForAnswers(),
     "spoils answers": lambda *_: SpoilsAnswers(),
 }
 TOKENS = {"CONFORMANCE_TOKEN": "a-token-of-the-conformance-set"}

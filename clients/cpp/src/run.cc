@@ -144,7 +144,7 @@ class Answers {
     request.set_run_id(run_id);
     *request.add_results() = result_of(call, tool, token());
     // What a function says that was told to stop is no result: with that token nothing is called any more.
-    client_.call(&v1::TurnService::Stub::SubmitToolResults, request, {std::nullopt, token()});
+    send(&v1::TurnService::Stub::SubmitToolResults, request);
   }
 
   void resolve(const std::string& run_id, const v1::Approval& approval) const {
@@ -157,7 +157,22 @@ class Answers {
     for (std::string& pattern : decision.always_patterns) request.add_always_patterns(std::move(pattern));
     request.set_call_digest(approval.call_digest());
     if (decision.input_json) request.set_input_json(std::move(*decision.input_json));
-    client_.call(&v1::TurnService::Stub::ResolveApproval, request, {std::nullopt, token()});
+    send(&v1::TurnService::Stub::ResolveApproval, request);
+  }
+
+  // An answer is worth as many attempts as the stream: a server that starts again is away for seconds.
+  template <class Asked, class Answer>
+  void send(grpc::Status (v1::TurnService::Stub::*method)(grpc::ClientContext*, const Asked&, Answer*),
+            const Asked& request) const {
+    for (int failures = 1;; ++failures) {
+      try {
+        client_.call(method, request, {std::nullopt, token()});
+        return;
+      } catch (const Error& error) {
+        if (error.code() != grpc::StatusCode::UNAVAILABLE || failures > options_.resume.attempts) throw;
+      }
+      internal::pause(options_.resume.delay(failures), std::nullopt, token());
+    }
   }
 
   const Client& client_;

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import grpc
@@ -95,7 +96,7 @@ class AsyncClient:
         options: Sequence[tuple[str, Any]] = (),
     ) -> None:
         self._metadata: Metadata = () if token is None else (("authorization", f"Bearer {token}"),)
-        self._resume = resume or Resume()
+        self.resume = resume or Resume()
         given = (
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -122,7 +123,7 @@ class AsyncClient:
         timeout: float | None = None,  # noqa: ASYNC109 - the deadline of the RPC, which the server is told of
     ) -> AsyncGenerator[Update, None]:
         """``afollow`` on this client's connection. Raises TurnwireError for an error that the server gave."""
-        updates = afollow(self.turns, request, metadata=self._metadata, timeout=timeout, resume=self._resume)
+        updates = afollow(self.turns, request, metadata=self._metadata, timeout=timeout, resume=self.resume)
         try:
             async with aclosing(updates):
                 async for update in updates:
@@ -154,7 +155,7 @@ class AsyncClient:
             except grpc.aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise
-                await asyncio.sleep(self._resume.delay(attempt))
+                await asyncio.sleep(self.resume.delay(attempt))
         return await self.call(self.turns.StartTurn, sent)
 
     async def run(
@@ -301,7 +302,7 @@ class _Run:
         except Exception as error:  # noqa: BLE001 - the boundary of somebody's function: the model is told
             result.status = TOOL_RESULT_STATUS_ERROR
             part.text = str(error) or type(error).__name__
-        await self.client.call(
+        await self._sent(
             self.client.turns.SubmitToolResults, pb.SubmitToolResultsRequest(run_id=run_id, results=[result])
         )
 
@@ -309,7 +310,7 @@ class _Run:
         decision = await _called(approve, approval)
         if not isinstance(decision, Decision):
             raise TypeError("approve returns a Decision: ONCE, ALWAYS or reject(...)")
-        await self.client.call(
+        await self._sent(
             self.client.turns.ResolveApproval,
             pb.ResolveApprovalRequest(
                 run_id=run_id,
@@ -321,6 +322,20 @@ class _Run:
                 input_json=decision.input_json,
             ),
         )
+
+    async def _sent(self, method: Callable[..., Awaitable[Any]], request: object) -> None:
+        """An answer is worth as many attempts as the stream: a server that starts again is away for seconds."""
+        resume = self.client.resume
+        for failures in count(1):
+            try:
+                await self.client.call(method, request)
+            except (TurnwireError, grpc.aio.AioRpcError) as error:
+                code = error.code if isinstance(error, TurnwireError) else error.code()
+                if code is not grpc.StatusCode.UNAVAILABLE or failures > resume.attempts:
+                    raise
+                await asyncio.sleep(resume.delay(failures))
+            else:
+                return
 
     async def _end(self, request: pb.RunTurnRequest) -> None:
         """As the end of RunTurn's stream would have: best effort, since whoever called is gone."""

@@ -91,6 +91,11 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Whether nobody answered, so that the same may be asked again.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Turnwire(refused) if refused.code == Code::Unavailable)
+    }
 }
 
 impl From<Status> for Error {

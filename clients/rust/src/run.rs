@@ -8,7 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::client::{Client, after};
 use crate::cursor::{Resume, Update};
@@ -169,6 +169,7 @@ struct Driver<'a> {
     view: RunView,
     cursor: Cursor,
     left: CancelWhenLeft,
+    resume: Resume,
     refused: bool, // an answer was: nobody goes on answering
 }
 
@@ -177,6 +178,7 @@ impl<'a> Driver<'a> {
         let left = CancelWhenLeft { client: client.clone(), run_id: None, armed: !outlives_stream(request) };
         Self {
             left,
+            resume: options.follow.resume,
             refused: false,
             client,
             answers: options.answers,
@@ -250,19 +252,29 @@ impl<'a> Driver<'a> {
         self.left.run_id = Some(run_id.to_owned());
         for work in self.answers.begin(run_id, waiting) {
             let (client, run_id) = (self.client.clone(), run_id.to_owned());
-            self.works.push(async move { send(&client, run_id, work.await).await }.boxed());
+            let resume = self.resume;
+            self.works.push(async move { send(&client, &resume, run_id, work.await).await }.boxed());
         }
     }
 }
 
-/// Sends an answer. That the run has ended or that somebody else was first is no error: the stream says so.
-async fn send(client: &Client, run_id: String, answer: Answer) -> Result<(), Error> {
-    let sent = match answer {
-        Answer::Result(result) => {
-            let request = SubmitToolResultsRequest { run_id, results: vec![*result] };
-            client.submit_tool_results(request).await.map(drop)
+/// Sends an answer, with as many attempts as the stream has: a server that starts again is away for seconds. That the run
+/// has ended or that somebody else was first is no error: the stream says so.
+async fn send(client: &Client, resume: &Resume, run_id: String, answer: Answer) -> Result<(), Error> {
+    let mut failures = 0;
+    let sent = loop {
+        let sent = match &answer {
+            Answer::Result(result) => {
+                let request = SubmitToolResultsRequest { run_id: run_id.clone(), results: vec![(**result).clone()] };
+                client.submit_tool_results(request).await.map(drop)
+            }
+            Answer::Decision(request) => client.resolve_approval((**request).clone()).await.map(drop),
+        };
+        failures += 1;
+        match &sent {
+            Err(error) if error.is_unavailable() && failures <= resume.attempts => sleep(resume.delay(failures)).await,
+            _ => break sent,
         }
-        Answer::Decision(request) => client.resolve_approval(*request).await.map(drop),
     };
     match sent {
         Err(error) => match error.reason() {

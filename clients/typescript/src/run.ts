@@ -1,9 +1,10 @@
 /** A run that is followed and answered: client-executed tools are functions, approvals go to a callback. */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
 
 import type { Client, FollowOptions } from "./client.js";
-import { UNARY_TIMEOUT_MS } from "./client.js";
-import { Reader, type Resume, type Update } from "./cursor.js";
+import { sleep, UNARY_TIMEOUT_MS } from "./client.js";
+import { delayOf, Reader, type Resume, type Update } from "./cursor.js";
 import { errorOf, TurnwireError } from "./errors.js";
 import { ApprovalDecision, type Approval } from "./turnwire/v1/approval_pb.js";
 import type { RunWaiting } from "./turnwire/v1/event_pb.js";
@@ -179,7 +180,8 @@ export class Run {
       return;
     }
     const results = [{ callId: call.callId, status, content: [{ content }] }];
-    await this.#client.turns.submitToolResults({ runId: this.#view.runId ?? "", results }, this.#bounds());
+    const request = { runId: this.#view.runId ?? "", results };
+    await this.#send(() => this.#client.turns.submitToolResults(request, this.#bounds()));
   }
 
   async #resolve(approval: Approval, approve: NonNullable<RunOptions["approve"]>): Promise<void> {
@@ -192,7 +194,23 @@ export class Run {
       decision,
       comment,
     };
-    await this.#client.turns.resolveApproval(inputJson === undefined ? answer : { ...answer, inputJson }, this.#bounds());
+    const request = inputJson === undefined ? answer : { ...answer, inputJson };
+    await this.#send(() => this.#client.turns.resolveApproval(request, this.#bounds()));
+  }
+
+  /** An answer is worth as many attempts as the stream: a server that starts again is away for seconds. */
+  async #send(call: () => Promise<unknown>): Promise<void> {
+    for (let failures = 1; ; failures += 1) {
+      try {
+        await call();
+        return;
+      } catch (error) {
+        if (ConnectError.from(error).code !== Code.Unavailable || failures > this.#resume.attempts) {
+          throw error;
+        }
+      }
+      await sleep(delayOf(this.#resume, failures), this.#work.signal);
+    }
   }
 
   #bounds(): { signal: AbortSignal; timeoutMs: number } {

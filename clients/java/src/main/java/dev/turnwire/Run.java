@@ -134,9 +134,9 @@ final class Run {
     try {
       Answers.Answer answer = work.get();
       if (answer instanceof Answers.Result result) {
-        client.call(TurnServiceGrpc.getSubmitToolResultsMethod(), result.request());
+        persist(() -> client.call(TurnServiceGrpc.getSubmitToolResultsMethod(), result.request()));
       } else if (answer instanceof Answers.Resolution resolution) {
-        client.call(TurnServiceGrpc.getResolveApprovalMethod(), resolution.request());
+        persist(() -> client.call(TurnServiceGrpc.getResolveApprovalMethod(), resolution.request()));
       }
     } catch (TurnwireException refused) {
       if (!LATE.contains(refused.reason())) {
@@ -145,6 +145,27 @@ final class Run {
     } catch (RuntimeException | Error error) {
       fail(error);
     }
+  }
+
+  /** An answer is worth as many attempts as the stream: a server that starts again is away for seconds. */
+  private void persist(Runnable call) {
+    Resume resume = options.follow().resume();
+    for (int failures = 1; ; failures++) {
+      try {
+        call.run();
+        return;
+      } catch (TurnwireException | StatusRuntimeException error) {
+        if (codeOf(error) != Status.Code.UNAVAILABLE || failures > resume.attempts()) {
+          throw error;
+        }
+      }
+      client.resetConnectBackoff();
+      TurnwireClient.pause(resume.delay(failures));
+    }
+  }
+
+  private static Status.Code codeOf(RuntimeException error) {
+    return error instanceof TurnwireException refused ? refused.code() : Status.fromThrowable(error).getCode();
   }
 
   private void fail(Throwable error) {

@@ -301,7 +301,7 @@ public final class TurnwireClient implements AutoCloseable {
     return TurnwireException.seen(error);
   }
 
-  private static void pause(Duration delay) {
+  static void pause(Duration delay) {
     try {
       TimeUnit.NANOSECONDS.sleep(delay.toNanos());
     } catch (InterruptedException interrupted) {
